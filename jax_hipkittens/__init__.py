@@ -1,0 +1,1 @@
+"""HipKittens kernels for JAX: fast ops that are plain JAX functions."""

@@ -1,0 +1,120 @@
+"""The sentences of errors found at trace time.
+
+Two kinds, told apart by their exception:
+
+- ``mistake``: the caller asked for something that no implementation can mean.
+  It is a ``ValueError`` stating what was expected, what was received and what
+  to do about it.
+- ``limit``: one implementation cannot serve a call that is otherwise right. It is
+  a ``NotImplementedError`` naming the limit and the value received;
+  :func:`jax_hipkittens._dispatch.run` takes it as "try the next implementation".
+
+The other functions raise a ``mistake`` unless their argument is as they say. Each
+takes the name of the public op first, so that a sentence says which call it is of.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def mistake(op: str, expected: str, received: str, advice: str = "") -> ValueError:
+    """The error for a wrong call: ``op: expected E, but received R; advice.``."""
+    tail = f"; {advice}" if advice else ""
+    return ValueError(f"{op}: expected {expected}, but received {received}{tail}.")
+
+
+def limit(can: str, received: str) -> NotImplementedError:
+    """The reason why HK kernels cannot serve a call; the dispatcher names the op."""
+    return NotImplementedError(f"HK kernels serve {can}, but received {received}")
+
+
+def as_array(op: str, name: str, value: Any) -> jax.Array:
+    """``value`` as an array; tracers pass through."""
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise mistake(
+            op, f"{name} to be an array", type(value).__name__, str(error)
+        ) from error
+
+
+def describe(array: Any) -> str:
+    """Dtype and shape as users write them, e.g. ``bfloat16[2,128,8,64]``."""
+    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
+
+
+def rank(op: str, name: str, array: jax.Array, layouts: Sequence[str]) -> None:
+    """Requires as many axes as one of ``layouts`` (e.g. "BTND", "TND") has letters."""
+    if array.ndim not in {len(layout) for layout in layouts}:
+        raise mistake(
+            op,
+            f"{name} of layout {' or '.join(layouts)}",
+            f"{array.ndim} axes in {describe(array)}",
+            "reshape it",
+        )
+
+
+def floating(op: str, name: str, array: jax.Array) -> None:
+    """Requires a real floating-point dtype."""
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        raise mistake(
+            op,
+            f"{name} of a floating-point dtype",
+            describe(array),
+            "cast it, for example to bfloat16",
+        )
+
+
+def same_dtype(op: str, **arrays: jax.Array) -> None:
+    """Requires one dtype for all of ``arrays``."""
+    if len({array.dtype for array in arrays.values()}) > 1:
+        received = ", ".join(f"{n} {a.dtype}" for n, a in arrays.items())
+        raise mistake(
+            op,
+            f"one dtype for {', '.join(arrays)}",
+            received,
+            "cast them to the same dtype",
+        )
+
+
+def shape(
+    op: str,
+    name: str,
+    array: jax.Array,
+    expected: tuple[int, ...],
+    axes: str,
+    advice: str = "reshape or broadcast it",
+) -> None:
+    """Requires exactly the shape ``expected``; ``axes`` names it, e.g. "[B]"."""
+    if array.shape != expected:
+        raise mistake(
+            op, f"{name} of shape {axes} = {expected}", describe(array), advice
+        )
+
+
+def choice(op: str, name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Requires one of ``allowed``."""
+    if value not in allowed:
+        listed = ", ".join(repr(a) for a in allowed)
+        raise mistake(op, f"{name} to be one of {listed}", repr(value))
+
+
+def axis_size(op: str, name: str, size: int, axis: str, expected: int, of: str) -> None:
+    """Requires ``axis`` of ``name`` to be as long as that of the argument ``of``."""
+    if size != expected:
+        raise mistake(
+            op,
+            f"{name} and {of} to have the same {axis}",
+            f"{size} for {name} and {expected} for {of}",
+        )
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a Python or numpy scalar, known at trace time."""
+    return isinstance(value, (bool, int, float, np.generic)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )

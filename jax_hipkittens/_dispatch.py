@@ -1,0 +1,83 @@
+"""Chooses the implementation of an op: the only dispatcher.
+
+Every public op ends in :func:`run` with a table of its implementations, "hk" (our
+kernels) and "xla" (plain ``jax.numpy``). An implementation says that it cannot serve
+a call by raising ``NotImplementedError`` while it is traced, before anything runs.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from jax_hipkittens import _checks
+
+Name: TypeAlias = Literal["hk", "xla"]
+Implementation: TypeAlias = Name | Sequence[Name] | None
+
+_Result = TypeVar("_Result")
+
+DEFAULT: tuple[Name, ...] = ("hk", "xla")
+
+logger = logging.getLogger("jax_hipkittens")
+_said: set[tuple[str, str]] = set()
+
+
+def order(op: str, implementation: Implementation) -> tuple[str, ...]:
+    """The implementations to try, first to last; None means HK, then XLA."""
+    if implementation is None:
+        return DEFAULT
+    names = (
+        (implementation,) if isinstance(implementation, str) else tuple(implementation)
+    )
+    if not names:
+        raise _checks.mistake(op, "at least one implementation", "none of them")
+    for name in names:
+        _checks.choice(op, "implementation", name, DEFAULT)
+    return names
+
+
+def run(
+    op: str,
+    implementation: Implementation,
+    implementations: Mapping[str, Callable[..., _Result]],
+    *args: Any,
+    **kwargs: Any,
+) -> _Result:
+    """Calls the first implementation that can serve ``args`` and ``kwargs``.
+
+    Args:
+      op: public name of the op, which starts every message.
+      implementation: what the user gave: None, a name, or names in order.
+      implementations: every implementation of the op, by name.
+
+    Returns:
+      What that implementation returns. If an earlier one declined, a warning on the
+      logger "jax_hipkittens" says why, once per reason.
+
+    Raises:
+      ValueError: a name that is not an implementation.
+      NotImplementedError: all of them declined; the message has every reason.
+    """
+    declined: dict[str, str] = {}
+    for name in order(op, implementation):
+        try:
+            result = implementations[name](*args, **kwargs)
+        except NotImplementedError as error:
+            declined[name] = str(error)
+            continue
+        for reason in declined.values():
+            _say_once(op, name, reason)
+        return result
+    raise NotImplementedError(f"{op}: {_reasons(declined)}.")
+
+
+def _reasons(declined: Mapping[str, str]) -> str:
+    if len(declined) == 1:
+        return next(iter(declined.values()))
+    return "; ".join(f"{name}: {reason}" for name, reason in declined.items())
+
+
+def _say_once(op: str, used: str, reason: str) -> None:
+    if (op, reason) not in _said:
+        _said.add((op, reason))
+        logger.warning("%s falls back to %s: %s", op, used.upper(), reason)

@@ -1,0 +1,213 @@
+"""Public norm ops: layer_norm and rms_norm, with fused residual and dropout."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax_hipkittens import _checks, _dispatch
+from jax_hipkittens.ops.norm import kernel, reference, vjp
+
+
+def layer_norm(
+    x: jax.typing.ArrayLike,
+    weight: jax.typing.ArrayLike | None = None,
+    bias: jax.typing.ArrayLike | None = None,
+    *,
+    residual: jax.typing.ArrayLike | None = None,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: jax.typing.ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> Any:
+    """Layer norm over the last axis, after optional dropout and residual addition.
+
+    h = residual + dropout(x), rounded to x's dtype, and
+    y = (h - mean(h)) / sqrt(var(h) + epsilon) * weight + bias, with the mean and then
+    the variance taken in f32 over the H elements of a row, and y rounded once.
+
+    Args:
+      x: [..., H], bfloat16, float16 or float32.
+      weight: [H], any floating dtype; None multiplies by 1.
+      bias: [H], any floating dtype; None adds 0.
+      residual: of x's shape and dtype.
+      epsilon: a number, 0 or more, known at trace time.
+      dropout_rate: the share of x's elements set to zero, in [0, 1], known at trace
+        time; the others are divided by 1 - dropout_rate.
+      dropout_key: a JAX random key, typed or raw; needed when ``dropout_rate`` is not
+        0. A key gives the same mask in every implementation.
+      implementation: None for HK where it serves the call and XLA otherwise, or
+        "hk", "xla" or a sequence of them to be tried in order.
+
+    Returns:
+      y, of x's shape and dtype; or (y, h) if ``residual`` is given, h being the next
+      residual.
+
+    Raises:
+      ValueError: wrong shapes or dtypes, epsilon below 0, a rate outside [0, 1] or
+        dropout without a key.
+      NotImplementedError: no implementation asked for serves the call.
+
+    Source: Ba et al., "Layer normalization", arXiv:1607.06450.
+    """
+    config = kernel.Config("layer", epsilon, dropout_rate)
+    return _norm(
+        "layer_norm", config, x, weight, bias, residual, dropout_key, implementation
+    )
+
+
+def rms_norm(
+    x: jax.typing.ArrayLike,
+    weight: jax.typing.ArrayLike | None = None,
+    bias: jax.typing.ArrayLike | None = None,
+    *,
+    residual: jax.typing.ArrayLike | None = None,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: jax.typing.ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> Any:
+    """RMS norm over the last axis, after optional dropout and residual addition.
+
+    h = residual + dropout(x), rounded to x's dtype, and
+    y = h / sqrt(mean(h^2) + epsilon) * weight + bias. Arguments, results and errors
+    are those of :func:`layer_norm`.
+
+    Source: Zhang, Sennrich, "Root mean square layer normalization", arXiv:1910.07467.
+    """
+    config = kernel.Config("rms", epsilon, dropout_rate)
+    return _norm(
+        "rms_norm", config, x, weight, bias, residual, dropout_key, implementation
+    )
+
+
+def _norm(
+    op: str,
+    config: kernel.Config,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    residual: Any,
+    dropout_key: Any,
+    implementation: _dispatch.Implementation,
+) -> Any:
+    x = _checks.as_array(op, "x", x)
+    _check_x(op, x)
+    weight = _row_vector(op, "weight", weight, x.shape[-1])
+    bias = _row_vector(op, "bias", bias, x.shape[-1])
+    residual = _residual(op, residual, x)
+    _check_numbers(op, config)
+    seed = _seed(op, config.dropout_rate, dropout_key)
+    y, h = _dispatch.run(
+        op,
+        implementation,
+        {"hk": _hk, "xla": _xla},
+        config,
+        x,
+        weight,
+        bias,
+        residual,
+        seed,
+    )
+    return y if residual is None else (y, h)
+
+
+def _hk(
+    config: kernel.Config,
+    x: jax.Array,
+    weight: jax.Array | None,
+    bias: jax.Array | None,
+    residual: jax.Array | None,
+    seed: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    kernel.check(x)
+    rows = (math.prod(x.shape[:-1]), x.shape[-1])
+    # The casts are outside the custom rule, so that their own rules bring the f32
+    # gradients back to the weights' dtypes.
+    y, h = vjp.norm(
+        config,
+        x.reshape(rows),
+        None if residual is None else residual.reshape(rows),
+        None if weight is None else weight.astype(jnp.float32),
+        None if bias is None else bias.astype(jnp.float32),
+        seed,
+    )
+    return y.reshape(x.shape), h.reshape(x.shape)
+
+
+def _xla(
+    config: kernel.Config,
+    x: jax.Array,
+    weight: jax.Array | None,
+    bias: jax.Array | None,
+    residual: jax.Array | None,
+    seed: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    return reference.norm(x, weight, bias, residual, seed, **config._asdict())
+
+
+def _check_x(op: str, x: jax.Array) -> None:
+    _checks.floating(op, "x", x)
+    if x.ndim == 0:
+        raise _checks.mistake(op, "x of shape [..., H]", _checks.describe(x))
+
+
+def _row_vector(op: str, name: str, value: Any, hidden: int) -> jax.Array | None:
+    if value is None:
+        return None
+    array = _checks.as_array(op, name, value)
+    _checks.floating(op, name, array)
+    _checks.shape(op, name, array, (hidden,), "[H]", "H is the last axis of x")
+    return array
+
+
+def _residual(op: str, value: Any, x: jax.Array) -> jax.Array | None:
+    if value is None:
+        return None
+    array = _checks.as_array(op, "residual", value)
+    _checks.shape(op, "residual", array, x.shape, "x.shape")
+    _checks.same_dtype(op, x=x, residual=array)
+    return array
+
+
+def _check_numbers(op: str, config: kernel.Config) -> None:
+    for name, value in (
+        ("epsilon", config.epsilon),
+        ("dropout_rate", config.dropout_rate),
+    ):
+        if not _checks.is_number(value):
+            raise _checks.mistake(
+                op,
+                f"{name} to be a number known at trace time",
+                type(value).__name__,
+                "pass a Python float, or mark the argument static in jit",
+            )
+    if not (config.epsilon >= 0 and math.isfinite(config.epsilon)):
+        raise _checks.mistake(op, "epsilon of 0 or more", str(config.epsilon))
+    if not 0 <= config.dropout_rate <= 1:
+        raise _checks.mistake(
+            op,
+            "dropout_rate in [0, 1]",
+            str(config.dropout_rate),
+            "it is the share of elements dropped",
+        )
+
+
+def _seed(op: str, rate: float, key: Any) -> jax.Array:
+    """Two words that key the mask's generator, from a key of either style."""
+    if rate == 0:
+        return jnp.zeros(2, jnp.uint32)
+    if key is None:
+        raise _checks.mistake(
+            op,
+            f"dropout_key with dropout_rate={rate}",
+            "None",
+            "pass a key such as jax.random.key(0), or dropout_rate=0 at inference",
+        )
+    try:
+        return jax.random.bits(key, (2,), jnp.uint32)
+    except (TypeError, ValueError) as error:
+        raise _checks.mistake(
+            op, "dropout_key to be one JAX random key", f"{key!r}", str(error)
+        ) from error

@@ -1,0 +1,61 @@
+"""The cosine and sine tables that ``rotary`` takes."""
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def rotary_tables(
+    positions: int | jax.typing.ArrayLike,
+    rotary_dim: int,
+    *,
+    base: float = 10000.0,
+) -> tuple[jax.Array, jax.Array]:
+    """Cosines and sines of the rotary angles position * base^(-2i/R).
+
+    Args:
+      positions: the table's length P, for positions 0 to P-1; or the positions
+        themselves, [P] or [B, P].
+      rotary_dim: R, how many of a head's dims rotate: even and positive.
+      base: the angles' base (theta), above 0. Llama 3 uses 500000.
+
+    Returns:
+      (cos, sin), each f32 [P, R/2] or [B, P, R/2]. Angles are computed in f32.
+
+    Raises:
+      ValueError: for an odd or non-positive ``rotary_dim``, a negative length, a
+        base that is not positive or positions of another rank.
+
+    Source: Su et al., "RoFormer", arXiv:2104.09864, equation 15.
+    """
+    if rotary_dim <= 0 or rotary_dim % 2:
+        raise ValueError(
+            "rotary_tables: expected an even rotary_dim above 0; received "
+            f"{rotary_dim}."
+        )
+    if not base > 0:
+        raise ValueError(f"rotary_tables: expected a base above 0; received {base}.")
+    steps = _positions(positions)
+    exponents = np.arange(0, rotary_dim, 2, dtype=np.float64) / rotary_dim
+    frequencies = (float(base) ** -exponents).astype(np.float32)
+    angles = steps.astype(jnp.float32)[..., None] * frequencies
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def _positions(positions: int | jax.typing.ArrayLike) -> jax.Array:
+    if not isinstance(positions, (int, np.integer)):
+        array = jnp.asarray(positions)
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                "rotary_tables: expected positions [P] or [B, P]; received shape "
+                f"{array.shape}."
+            )
+        return array
+    length = operator.index(positions)
+    if length < 0:
+        raise ValueError(
+            f"rotary_tables: expected a length of 0 or more; received {length}."
+        )
+    return jnp.arange(length, dtype=jnp.int32)

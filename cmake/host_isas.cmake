@@ -1,0 +1,25 @@
+# The instruction sets that the host kernels are compiled for, with their compiler flags.
+#
+# HK_HOST_ISAS lists their names; hk_host_isa_options(<target> <isa>) compiles a target for one.
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(HK_HOST_ISAS avx512_bf16 avx512 avx2 plain)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(HK_HOST_ISAS neon plain)
+else()
+  set(HK_HOST_ISAS plain)
+endif()
+
+set(HK_FLAGS_plain "")
+set(HK_FLAGS_neon "")
+set(HK_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(HK_FLAGS_avx512 ${HK_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+set(HK_FLAGS_avx512_bf16 ${HK_FLAGS_avx512} -mavx512bf16)
+
+# Multiply-adds are fused where the source says so and nowhere else, so that results do not depend on
+# how a compiler happens to inline.
+function(hk_host_isa_options target isa)
+  string(TOUPPER ${isa} upper)
+  target_compile_definitions(${target} PRIVATE HK_HOST_ISA_${upper}=1)
+  target_compile_options(${target} PRIVATE ${HK_FLAGS_${isa}} -ffp-contract=off -fno-math-errno)
+endfunction()

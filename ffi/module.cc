@@ -1,0 +1,57 @@
+// The extension module jax_hipkittens._hk: the handlers as capsules, and what they were built for.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ffi/handlers.h"
+#include "ffi/runtime/isa.h"
+
+namespace nb = nanobind;
+
+namespace jax_hipkittens {
+namespace {
+
+nb::capsule capsule(XLA_FFI_Handler* handler) {
+  return nb::capsule(reinterpret_cast<void*>(handler));
+}
+
+nb::dict handlers() {
+  nb::dict table;
+  table["jax_hipkittens_attention_forward"] = capsule(jax_hipkittens_attention_forward);
+  table["jax_hipkittens_attention_backward"] = capsule(jax_hipkittens_attention_backward);
+  table["jax_hipkittens_gemm"] = capsule(jax_hipkittens_gemm);
+  table["jax_hipkittens_norm_forward"] = capsule(jax_hipkittens_norm_forward);
+  table["jax_hipkittens_norm_backward"] = capsule(jax_hipkittens_norm_backward);
+  table["jax_hipkittens_rotary"] = capsule(jax_hipkittens_rotary);
+  return table;
+}
+
+std::vector<std::string> host_isas() {
+  std::vector<std::string> names;
+  for (const host_isa& isa : supported_host_isas()) names.emplace_back(isa.name);
+  return names;
+}
+
+}  // namespace
+}  // namespace jax_hipkittens
+
+NB_MODULE(_hk, module) {
+  module.doc() = "The compiled part of jax_hipkittens: XLA FFI handlers for the host's kernels.";
+  module.def("handlers", jax_hipkittens::handlers, nb::sig("def handlers() -> dict[str, object]"),
+             "Capsules for jax.ffi.register_ffi_target, by target name.");
+  module.def(
+      "ffi_api_version", [] { return std::pair<int, int>(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR); },
+      "(major, minor) of the XLA FFI headers that the handlers were compiled with.");
+  module.def("host_isas", jax_hipkittens::host_isas,
+             "Instruction sets that both this build and this CPU have, best first.");
+  // std::invalid_argument becomes ValueError.
+  module.def(
+      "host_isa", [] { return std::string(jax_hipkittens::choose_host_isa().name); },
+      "The instruction set in use. Raises ValueError if JAX_HIPKITTENS_HOST_ISA names none of "
+      "host_isas().");
+}

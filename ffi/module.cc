@@ -46,12 +46,11 @@ NB_MODULE(_hk, module) {
              "Capsules for jax.ffi.register_ffi_target, by target name.");
   module.def(
       "ffi_api_version", [] { return std::pair<int, int>(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR); },
-      "(major, minor) of the XLA FFI headers that the handlers were compiled with.");
+      "(major, minor) of the XLA FFI headers that the handlers are built with.");
   module.def("host_isas", jax_hipkittens::host_isas,
-             "Instruction sets that both this build and this CPU have, best first.");
+             "Instruction sets that this build and this CPU have, best first.");
   // std::invalid_argument becomes ValueError.
   module.def(
       "host_isa", [] { return std::string(jax_hipkittens::choose_host_isa().name); },
-      "The instruction set in use. Raises ValueError if JAX_HIPKITTENS_HOST_ISA names none of "
-      "host_isas().");
+      "The instruction set in use; ValueError if the environment names one not here.");
 }

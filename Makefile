@@ -1,0 +1,76 @@
+# Each target prepares .venv by itself, from nothing, and brings it up to date when the build's
+# sources changed. Python files need no rebuild: the package is installed in editable mode.
+#
+#   make demo            train the example Llama on this machine's CPU
+#   make test            C++ unit tests, then pytest
+#   make test-sanitize   C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-neon       C++ unit tests for AArch64, cross-compiled and run by qemu
+#   make bench           time the ops against XLA (and PyTorch where it is installed)
+#   make lint            formatting, lint and types
+#   make format          rewrite the sources to the format that lint asks for
+#
+# PYTHON names the interpreter that .venv is made from. ARGS go to the command of demo, test (pytest)
+# and bench: make test ARGS="-k attention".
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.h' '*.cc')
+BUILD_SOURCES := pyproject.toml CMakeLists.txt $(shell find cmake ffi include -type f)
+
+.PHONY: demo test pytest test-cpp test-sanitize test-neon bench lint format clean
+
+demo: .venv/installed
+	$(BIN)/python examples/flax_llama/train.py $(ARGS)
+
+test: test-cpp pytest
+
+pytest: .venv/installed
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: .venv/installed
+	$(BIN)/python -m jax_hipkittens bench $(ARGS)
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(BIN)/mypy
+
+format: .venv/installed
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+# build/NAME holds one configuration of the C++ unit tests.
+build_tests = $(BIN)/cmake -G Ninja -S . -B build/$(1) -D CMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+  -D HK_BUILD_MODULE=OFF -D HK_BUILD_TESTS=ON -D HK_WARNINGS_AS_ERRORS=ON $(2)
+run_tests = $(BIN)/cmake --build build/$(1) && \
+  $(BIN)/ctest --test-dir build/$(1) --output-on-failure --parallel 2
+
+test-cpp: .venv/installed
+	$(call build_tests,tests)
+	$(call run_tests,tests)
+
+test-sanitize: .venv/installed
+	$(call build_tests,sanitize,-D HK_SANITIZE=address$(comma)undefined)
+	$(call run_tests,sanitize)
+
+test-neon: .venv/installed
+	$(call build_tests,neon,-D CMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake)
+	$(call run_tests,neon)
+
+comma := ,
+
+clean:
+	rm -rf .venv build
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: expected Python 3.11 or newer, received $$($(PYTHON) --version 2>&1);" \
+	       "name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python $(BUILD_SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -38,7 +38,7 @@ def as_array(op: str, name: str, value: Any) -> jax.Array:
         return jnp.asarray(value)
     except (TypeError, ValueError) as error:
         raise mistake(
-            op, f"{name} to be an array", type(value).__name__, str(error)
+            op, f"{name} to be an array", type(value).__name__, str(error).rstrip(".")
         ) from error
 
 

@@ -1,0 +1,3 @@
+"""Scaled dot-product attention with grouped queries."""
+
+from .api import attention as attention

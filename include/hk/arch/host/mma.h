@@ -1,0 +1,169 @@
+// The host's matrix instruction, and the tile products made of it.
+//
+// One step adds the product of a column of A and a row of B to mma_rows x mma_panel accumulators,
+// which fill the register file: each step loads one row of a panel of B and broadcasts one element
+// (or bf16 pair) of each row of A.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "hk/arch/host/register_tile.h"
+#include "hk/arch/host/shared_layouts.h"
+#include "hk/types/shared_tile.h"
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+namespace mma {
+
+inline constexpr int panel_fragments = mma_panel / simd::lanes;
+
+// Accumulators of the instruction: `Rows` rows of one panel.
+template <int Rows>
+using accumulators = simd::f32[Rows][panel_fragments];
+
+// A of a product: element (i, k) at data[i * row + k / group * step + k % group].
+template <element U>
+struct a_operand {
+  const U* data;
+  std::int64_t row;
+  std::int64_t step;
+};
+
+// d[i][j] += a * b for the rows of one step, one float per row and panel column.
+template <int Rows>
+HK_INLINE void multiply_step(accumulators<Rows>& d, a_operand<float> a, const float* b) {
+  simd::f32 b_row[panel_fragments];
+  for (int j = 0; j < panel_fragments; ++j) b_row[j] = simd::load(b + j * simd::lanes);
+  for (int i = 0; i < Rows; ++i) {
+    const simd::f32 a_element = simd::splat(a.data[i * a.row]);
+    for (int j = 0; j < panel_fragments; ++j) d[i][j] = simd::fma(a_element, b_row[j], d[i][j]);
+  }
+}
+
+#if defined(HK_HOST_ISA_AVX512_BF16)
+// The same for pairs of bf16: each 32-bit lane adds two products.
+template <int Rows>
+HK_INLINE void multiply_step(accumulators<Rows>& d, a_operand<bf16> a, const bf16* b) {
+  simd::i32 b_row[panel_fragments];
+  std::memcpy(b_row, b, sizeof(b_row));
+  for (int i = 0; i < Rows; ++i) {
+    std::int32_t pair;
+    std::memcpy(&pair, a.data + i * a.row, sizeof(pair));
+    const simd::i32 a_pair = simd::splat(pair);
+    for (int j = 0; j < panel_fragments; ++j) d[i][j] = simd::dot_pairs(a_pair, b_row[j], d[i][j]);
+  }
+}
+#endif
+
+// d[i][j] += sum over k of A[i][k] B[k][j], for `Rows` rows of d (d_row floats apart) and one
+// panel.
+template <int Rows, element U>
+HK_NOINLINE void multiply_rows(float* HK_RESTRICT d, std::int64_t d_row, a_operand<U> a,
+                               const U* HK_RESTRICT b, int steps) {
+  accumulators<Rows> acc;
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < panel_fragments; ++j)
+      acc[i][j] = simd::load(d + i * d_row + j * simd::lanes);
+  for (int s = 0; s < steps; ++s) {
+    multiply_step<Rows>(acc, a, b);
+    a.data += a.step;
+    b += mma_panel * mma_group<U>;
+  }
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < panel_fragments; ++j)
+      simd::store(d + i * d_row + j * simd::lanes, acc[i][j]);
+}
+
+// The last rows of a tile, fewer than mma_rows: picks the instruction with just as many.
+template <int Rows, element U>
+HK_INLINE void multiply_last_rows(int rows, float* d, std::int64_t d_row, a_operand<U> a,
+                                  const U* b, int steps) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return multiply_rows<Rows>(d, d_row, a, b, steps);
+    multiply_last_rows<Rows - 1>(rows, d, d_row, a, b, steps);
+  }
+}
+
+// D += A B over all rows of D in use and `panels` panels of B, panel_stride elements apart. The
+// panel is the outer loop: it stays in the first-level cache while A streams past.
+template <register_tile D, element U>
+HK_INLINE void multiply(D& d, a_operand<U> a, const U* b, std::int64_t panel_stride, int panels,
+                        int steps) {
+  for (int p = 0; p < panels; ++p) {
+    float* d_panel = d.data + p * mma_panel;
+    const U* b_panel = b + p * panel_stride;
+    int i = 0;
+    for (; i + mma_rows <= d.rows(); i += mma_rows)
+      multiply_rows<mma_rows>(d_panel + i * D::cols, D::cols,
+                              a_operand<U>{a.data + i * a.row, a.row, a.step}, b_panel, steps);
+    multiply_last_rows<mma_rows - 1>(d.rows() - i, d_panel + i * D::cols, D::cols,
+                                     a_operand<U>{a.data + i * a.row, a.row, a.step}, b_panel,
+                                     steps);
+  }
+}
+
+// The A operand that a tile holds, for AB and ABt.
+template <element U, int R, int C>
+HK_INLINE a_operand<U> rows_of(const rt<U, R, C>& a) {
+  return {a.data, C, mma_group<U>};
+}
+template <element U, int R, int C>
+HK_INLINE a_operand<U> rows_of(const st<U, R, C, layout::rows>& a) {
+  return {a.data, layout::rows::stride<U>(R, C), mma_group<U>};
+}
+
+// The A operand whose transpose a tile holds, for AtB. Only a float tile is one as it stands; a
+// bf16 one must be stored in groups first.
+template <int R, int C>
+HK_INLINE a_operand<float> columns_of(const rt<float, R, C>& a) {
+  return {a.data, 1, C};
+}
+template <int R, int C>
+HK_INLINE a_operand<float> columns_of(const st<float, R, C, layout::rows>& a) {
+  return {a.data, 1, layout::rows::stride<float>(R, C)};
+}
+template <element U, int R, int C>
+HK_INLINE a_operand<U> columns_of(const st<U, R, C, layout::grouped_rows>& a) {
+  return {a.data, mma_group<U>, layout::grouped_rows::stride<U>(R, C)};
+}
+
+constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
+
+template <class D>
+concept accumulator =
+    register_tile<D> && std::same_as<typename D::T, float> && D::cols % mma_panel == 0;
+
+}  // namespace mma
+
+// D[i][j] += sum over k of A[i][k] B[k][j], for the rows of D in use and the columns of B in use
+// (rounded up to a panel; D's other columns stay). A has at least D's rows, and B's rows as
+// columns.
+template <mma::accumulator D, class A, element U, int R, int C>
+HK_INLINE void mma_AB(D& d, const A& a, const st<U, R, C, layout::col_panels>& b) {
+  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
+  static_assert(C <= D::cols, "the product's tile is at least as wide as B");
+  mma::multiply(d, mma::rows_of(a), b.data, layout::col_panels::stride<U>(R, C),
+                mma::ceil_div(b.cols(), mma_panel), mma::ceil_div(b.rows(), mma_group<U>));
+}
+
+// D[i][j] += sum over k of A[i][k] B[j][k].
+template <mma::accumulator D, class A, element U, int R, int C>
+HK_INLINE void mma_ABt(D& d, const A& a, const st<U, R, C, layout::row_panels>& b) {
+  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
+  static_assert(R <= D::cols, "the product's tile is at least as wide as B has rows");
+  mma::multiply(d, mma::rows_of(a), b.data, layout::row_panels::stride<U>(R, C),
+                mma::ceil_div(b.rows(), mma_panel), mma::ceil_div(b.cols(), mma_group<U>));
+}
+
+// D[i][j] += sum over k of A[k][i] B[k][j].
+template <mma::accumulator D, class A, element U, int R, int C>
+HK_INLINE void mma_AtB(D& d, const A& a, const st<U, R, C, layout::col_panels>& b) {
+  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
+  static_assert(C <= D::cols, "the product's tile is at least as wide as B");
+  mma::multiply(d, mma::columns_of(a), b.data, layout::col_panels::stride<U>(R, C),
+                mma::ceil_div(b.cols(), mma_panel), mma::ceil_div(b.rows(), mma_group<U>));
+}
+
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

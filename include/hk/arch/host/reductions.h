@@ -1,0 +1,47 @@
+// Reductions on the host: fragments are combined lane by lane, then the lanes as a tree.
+#pragma once
+
+#include "hk/arch/host/register_tile.h"
+#include "hk/arch/host/register_vector.h"
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+
+// dst[r] = op over c of src[r][c] and init(r), for the rows in use.
+template <class D, class S, class Op, class Init>
+HK_INLINE void row_reduce(D& dst, const S& src, Op op, Init init) {
+  static_assert(D::length >= S::rows_max, "a row reduction needs a place for each row of the tile");
+  for (int r = 0; r < src.rows(); ++r) {
+    simd::f32 lanes = src.get({r, 0});
+    for (int i = 1; i < S::row_fragments; ++i) lanes = op(lanes, src.get({r, i}));
+    const float row = simd::reduce(lanes, op);
+    dst[r] = op(simd::splat(init(r)), simd::splat(row))[0];
+  }
+}
+
+// dst[c] = op over r of dst[c] and src[r][c], for the rows in use.
+template <class D, class S, class Op>
+HK_INLINE void col_reduce(D& dst, const S& src, Op op) {
+  static_assert(D::length == S::cols, "a column reduction needs a place for each column");
+  for (int i = 0; i < S::row_fragments; ++i) {
+    simd::f32 column = dst.get(i);
+    for (int r = 0; r < src.rows(); ++r) column = op(column, src.get({r, i}));
+    dst.set(i, column);
+  }
+}
+
+// op over j of v[j]; lanes behind the vector's length count as `neutral`.
+template <class V, class Op>
+HK_INLINE float vector_reduce(const V& v, Op op, float neutral) {
+  constexpr int tail = V::length % simd::lanes;
+  simd::f32 lanes = simd::splat(neutral);
+  for (int i = 0; i < V::length / simd::lanes; ++i) lanes = op(lanes, v.get(i));
+  if constexpr (tail != 0) {
+    const simd::f32 last = v.get(V::fragments - 1);
+    lanes = op(lanes, simd::select(simd::iota() < tail, last, simd::splat(neutral)));
+  }
+  return simd::reduce(lanes, op);
+}
+
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

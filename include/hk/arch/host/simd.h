@@ -1,0 +1,146 @@
+// SIMD registers of the host, as GNU vectors: arithmetic and comparisons are the operators, and
+// what differs between instruction sets is in simd_<isa>.h under one set of names:
+//
+//   fma(a, b, c)      a * b + c, rounded once where the hardware can
+//   maximum, minimum  of floats; the second operand where one is NaN
+//   widen(p)          the `lanes` bf16 or f16 elements at p, as floats
+//   narrow(p, x)      rounds the lanes of x (to nearest, ties to even) and stores them at p
+//
+// A comparison of two vectors is a vector of integers, all ones where it holds (a `mask32`).
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "hk/core/element.h"
+
+#if defined(HK_HOST_ISA_AVX512_BF16) || defined(HK_HOST_ISA_AVX512)
+#include "hk/arch/host/simd_avx512.h"
+#elif defined(HK_HOST_ISA_AVX2)
+#include "hk/arch/host/simd_avx2.h"
+#elif defined(HK_HOST_ISA_NEON)
+#include "hk/arch/host/simd_neon.h"
+#else
+#include "hk/arch/host/simd_plain.h"
+#endif
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+namespace simd {
+
+using mask32 = i32;
+
+HK_INLINE f32 splat(float x) { return x - f32{}; }
+HK_INLINE i32 splat(std::int32_t x) { return x - i32{}; }
+
+// The lane numbers 0, 1, ..., lanes - 1.
+HK_INLINE i32 iota() {
+  return []<int... L>(std::integer_sequence<int, L...>) {
+    return i32{L...};
+  }(std::make_integer_sequence<int, lanes>{});
+}
+
+HK_INLINE f32 select(mask32 mask, f32 yes, f32 no) { return mask ? yes : no; }
+
+// Loads and stores of a whole register; pointers need only their element's alignment.
+HK_INLINE f32 load(const float* p) {
+  f32 x;
+  __builtin_memcpy(&x, p, sizeof(x));
+  return x;
+}
+HK_INLINE f32 load(const bf16* p) { return widen(p); }
+HK_INLINE f32 load(const f16* p) { return widen(p); }
+
+HK_INLINE void store(float* p, f32 x) { __builtin_memcpy(p, &x, sizeof(x)); }
+HK_INLINE void store(bf16* p, f32 x) { narrow(p, x); }
+HK_INLINE void store(f16* p, f32 x) { narrow(p, x); }
+
+// The first `count` (0 to lanes) elements at p; the other lanes are zero and not read.
+template <element T>
+HK_INLINE f32 load_first(const T* p, int count) {
+  if (count >= lanes) return load(p);
+  alignas(sizeof(f32)) T padded[lanes] = {};
+  for (int i = 0; i < count; ++i) padded[i] = p[i];
+  return load(padded);
+}
+
+// Stores the first `count` (0 to lanes) lanes of x; what lies behind them is not written.
+template <element T>
+HK_INLINE void store_first(T* p, f32 x, int count) {
+  if (count >= lanes) return store(p, x);
+  alignas(sizeof(f32)) T padded[lanes];
+  store(padded, x);
+  for (int i = 0; i < count; ++i) p[i] = padded[i];
+}
+
+namespace detail {
+
+// Lane l of the result is lane l + half of x; the upper lanes repeat.
+template <int half, int... L>
+HK_INLINE f32 upper_half(f32 x, std::integer_sequence<int, L...>) {
+  return __builtin_shufflevector(x, x, ((L + half) % lanes)...);
+}
+
+template <int half, class Op>
+HK_INLINE f32 reduce_halves(f32 x, Op op) {
+  x = op(x, upper_half<half>(x, std::make_integer_sequence<int, lanes>{}));
+  if constexpr (half > 1) return reduce_halves<half / 2>(x, op);
+  return x;
+}
+
+}  // namespace detail
+
+// Reduces the lanes of x with op(f32, f32), as a tree of halves: the same order on every call.
+template <class Op>
+HK_INLINE float reduce(f32 x, Op op) {
+  return detail::reduce_halves<lanes / 2>(x, op)[0];
+}
+
+// 2^x for x below 127.5, and +inf from there; 0 below -126; NaN stays NaN. Relative error under
+// 2e-7. Adding 1.5 * 2^23 + 127 rounds x to an integer n and leaves n + 127, the exponent field of
+// 2^n, in the low bits of the sum; 2^(x - n) is a minimax polynomial on [-1/2, 1/2].
+HK_INLINE f32 exp2(f32 x) {
+  constexpr float shifter = 0x1.8p23f + 127.0f;
+  const f32 shifted = x + shifter;
+  const f32 fraction = x - (shifted - shifter);
+  f32 p = fma(splat(0x1.41fbbcp-13f), fraction, splat(0x1.5f3e54p-10f));
+  p = fma(p, fraction, splat(0x1.3b2d4cp-7f));
+  p = fma(p, fraction, splat(0x1.c6aee8p-5f));
+  p = fma(p, fraction, splat(0x1.ebfbdcp-3f));
+  p = fma(p, fraction, splat(0x1.62e430p-1f));
+  p = fma(p, fraction, splat(1.0f));
+  const f32 power = std::bit_cast<f32>(std::bit_cast<i32>(shifted) << 23);
+  const f32 finite = x < splat(-126.0f) ? f32{} : p * power;
+  return x >= splat(127.5f) ? splat(__builtin_inff()) : finite;
+}
+
+namespace detail {
+
+// One step of a transposition: exchanges the off-diagonal `half` x `half` blocks of a pair of rows.
+template <int half, int... L>
+HK_INLINE void exchange(f32& upper, f32& lower, std::integer_sequence<int, L...>) {
+  const f32 a = upper, b = lower;
+  upper = __builtin_shufflevector(a, b, ((L & half) ? lanes + L - half : L)...);
+  lower = __builtin_shufflevector(a, b, ((L & half) ? lanes + L : L + half)...);
+}
+
+template <int half>
+HK_INLINE void transpose_step(f32 (&x)[lanes]) {
+  for (int i = 0; i < lanes; ++i)
+    if ((i & half) == 0)
+      exchange<half>(x[i], x[i + half], std::make_integer_sequence<int, lanes>{});
+  if constexpr (half > 1) transpose_step<half / 2>(x);
+}
+
+}  // namespace detail
+
+// Transposes a lanes x lanes block held one row to a register. The lanes are any 32-bit values.
+HK_INLINE void transpose(f32 (&x)[lanes]) { detail::transpose_step<lanes / 2>(x); }
+
+}  // namespace simd
+
+// A fragment of a tile or vector is one SIMD register here; maps name its operations through this.
+namespace fragment = simd;
+
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

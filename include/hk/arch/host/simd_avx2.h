@@ -1,0 +1,55 @@
+// AVX2 with FMA and F16C: eight floats to a register, sixteen registers.
+#pragma once
+
+#include <cstdint>
+
+#include "hk/core/element.h"
+
+#if defined(HK_EMULATE_SIMD)
+#include <simde/x86/avx2.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+#else
+#include <immintrin.h>
+#endif
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+namespace simd {
+
+inline constexpr int lanes = 8;
+using f32 = float __attribute__((vector_size(32)));
+using i32 = std::int32_t __attribute__((vector_size(32)));
+
+HK_INLINE f32 fma(f32 a, f32 b, f32 c) { return (f32)_mm256_fmadd_ps(a, b, c); }
+HK_INLINE f32 maximum(f32 a, f32 b) { return (f32)_mm256_max_ps(a, b); }
+HK_INLINE f32 minimum(f32 a, f32 b) { return (f32)_mm256_min_ps(a, b); }
+
+HK_INLINE f32 widen(const bf16* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return (f32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+}
+
+HK_INLINE f32 widen(const f16* p) {
+  return (f32)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+// Rounds by adding 0x7fff plus the bit that will be the last one; NaN is made quiet instead.
+HK_INLINE void narrow(bf16* p, f32 x) {
+  const i32 bits = (i32)x;
+  const i32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const i32 chosen = (x != x) ? (bits | 0x400000) : rounded;
+  const __m256i halves = _mm256_srli_epi32((__m256i)chosen, 16);
+  const __m128i packed =
+      _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), packed);
+}
+
+HK_INLINE void narrow(f16* p, f32 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+}  // namespace simd
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

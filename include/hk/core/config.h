@@ -1,0 +1,48 @@
+// Which architecture this translation unit realises tiles for, and the namespace that keeps it
+// apart.
+//
+// Kernels for several instruction sets live in one binary, so everything that is compiled per
+// architecture stands in `hk::inline HK_ARCH_NAMESPACE`: no two translation units built with
+// different machine flags ever share a symbol that the linker could merge.
+//
+// Define one of HK_HOST_ISA_{AVX512_BF16,AVX512,AVX2,NEON,PLAIN} to choose; otherwise the best one
+// that the compiler's own flags allow is taken. HK_EMULATE_SIMD replaces the intrinsics header by
+// an emulation on the include path, to run an instruction set that the machine lacks.
+#pragma once
+
+#if !defined(HK_HOST_ISA_AVX512_BF16) && !defined(HK_HOST_ISA_AVX512) && \
+    !defined(HK_HOST_ISA_AVX2) && !defined(HK_HOST_ISA_NEON) && !defined(HK_HOST_ISA_PLAIN)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512BF16__)
+#define HK_HOST_ISA_AVX512_BF16 1
+#elif defined(__AVX512F__) && defined(__AVX512BW__)
+#define HK_HOST_ISA_AVX512 1
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define HK_HOST_ISA_AVX2 1
+#elif defined(__aarch64__)
+#define HK_HOST_ISA_NEON 1
+#else
+#define HK_HOST_ISA_PLAIN 1
+#endif
+#endif
+
+#if defined(HK_HOST_ISA_AVX512_BF16)
+#define HK_ARCH_NAMESPACE host_avx512_bf16
+#elif defined(HK_HOST_ISA_AVX512)
+#define HK_ARCH_NAMESPACE host_avx512
+#elif defined(HK_HOST_ISA_AVX2)
+#define HK_ARCH_NAMESPACE host_avx2
+#elif defined(HK_HOST_ISA_NEON)
+#define HK_ARCH_NAMESPACE host_neon
+#elif defined(HK_HOST_ISA_PLAIN)
+#define HK_ARCH_NAMESPACE host_plain
+#endif
+
+// The architecture family; each types/ header includes that family's realisation.
+#define HK_ARCH_HOST 1
+
+// Every tile operation must disappear into its caller: a call would spill the registers it works
+// on.
+#define HK_INLINE inline __attribute__((always_inline))
+#define HK_LAMBDA_INLINE __attribute__((always_inline))
+#define HK_NOINLINE __attribute__((noinline))
+#define HK_RESTRICT __restrict__

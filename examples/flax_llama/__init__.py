@@ -1,0 +1,1 @@
+"""A small Llama on bytes, in flax.nnx, whose ops are HK kernels."""

@@ -17,6 +17,8 @@ inline constexpr auto add = [](auto x, auto y) HK_LAMBDA_INLINE { return x + y; 
 inline constexpr auto sub = [](auto x, auto y) HK_LAMBDA_INLINE { return x - y; };
 inline constexpr auto mul = [](auto x, auto y) HK_LAMBDA_INLINE { return x * y; };
 inline constexpr auto div = [](auto x, auto y) HK_LAMBDA_INLINE { return x / y; };
+inline constexpr auto mul_add = [](auto x, auto y, auto z)
+                                    HK_LAMBDA_INLINE { return fragment::fma(x, y, z); };
 inline constexpr auto max = [](auto x, auto y) HK_LAMBDA_INLINE { return fragment::maximum(x, y); };
 inline constexpr auto min = [](auto x, auto y) HK_LAMBDA_INLINE { return fragment::minimum(x, y); };
 }  // namespace fn
@@ -78,12 +80,43 @@ HK_INLINE void div(auto& dst, const auto& x, const auto& y) { map(dst, fn::div, 
 HK_INLINE void max(auto& dst, const auto& x, const auto& y) { map(dst, fn::max, x, y); }
 HK_INLINE void min(auto& dst, const auto& x, const auto& y) { map(dst, fn::min, x, y); }
 
+// dst = x * y + z, rounded once where the hardware can
+HK_INLINE void mul_add(auto& dst, const auto& x, const auto& y, const auto& z) {
+  map(dst, fn::mul_add, x, y, z);
+}
+
 // dst = x * factor, dst = x + term, by a scalar
 HK_INLINE void scale(auto& dst, const auto& x, float factor) {
   map(dst, [factor](auto e) HK_LAMBDA_INLINE { return e * factor; }, x);
 }
 HK_INLINE void shift(auto& dst, const auto& x, float term) {
   map(dst, [term](auto e) HK_LAMBDA_INLINE { return e + term; }, x);
+}
+
+// even[j] = src[2 j], odd[j] = src[2 j + 1]
+template <register_vector D, register_vector S>
+HK_INLINE void deinterleave(D& even, D& odd, const S& src) {
+  static_assert(S::length == 2 * D::length && S::fragments == 2 * D::fragments,
+                "a vector splits into two of half its length, made of whole fragments");
+  for (int i = 0; i < D::fragments; ++i) {
+    auto e = src.get(2 * i), o = e;
+    fragment::deinterleave(e, o, src.get(2 * i), src.get(2 * i + 1));
+    even.set(i, e);
+    odd.set(i, o);
+  }
+}
+
+// dst[2 j] = even[j], dst[2 j + 1] = odd[j]
+template <register_vector D, register_vector S>
+HK_INLINE void interleave(D& dst, const S& even, const S& odd) {
+  static_assert(D::length == 2 * S::length && D::fragments == 2 * S::fragments,
+                "a vector joins two of half its length, made of whole fragments");
+  for (int i = 0; i < S::fragments; ++i) {
+    auto low = even.get(i), high = low;
+    fragment::interleave(low, high, even.get(i), odd.get(i));
+    dst.set(2 * i, low);
+    dst.set(2 * i + 1, high);
+  }
 }
 
 // dst[r][c] = src[r][c] op v[r]

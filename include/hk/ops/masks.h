@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hk/types/register_tile.h"
+#include "hk/types/register_vector.h"
 
 namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
@@ -14,6 +15,13 @@ HK_INLINE void mask(S& tile, Keep keep, float value) {
     const auto kept = keep(S::row_of(at), S::col_of(at));
     tile.set(at, fragment::select(kept, tile.get(at), fragment::splat(value)));
   });
+}
+
+// v[j] = keep(j) ? v[j] : value.
+template <register_vector V, class Keep>
+HK_INLINE void mask(V& v, Keep keep, float value) {
+  for (int i = 0; i < V::fragments; ++i)
+    v.set(i, fragment::select(keep(V::index_of(i)), v.get(i), fragment::splat(value)));
 }
 
 // Lower triangle: keeps c <= r + diagonal.
@@ -34,10 +42,15 @@ HK_INLINE void make_causal(S& tile, int diagonal, float value) {
   tril(tile, diagonal, value);
 }
 
-// Replaces columns from `first` on.
+// Replaces columns, or a vector's elements, from `first` on.
 template <register_tile S>
 HK_INLINE void right_fill(S& tile, int first, float value) {
   mask(tile, [=](auto, auto c) { return c < first; }, value);
+}
+
+template <register_vector V>
+HK_INLINE void right_fill(V& v, int first, float value) {
+  mask(v, [=](auto j) { return j < first; }, value);
 }
 
 // Replaces columns before `first`.

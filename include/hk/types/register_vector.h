@@ -2,8 +2,8 @@
 // that an elementwise kernel works on.
 //
 // Every architecture's rv<T, N> has `T`, `length` (elements), `fragments`, get(i) and set(i, x) for
-// fragment i, and v[j] for single elements. A fragment is what one instruction works on: a SIMD
-// register on the host, a lane's registers on a GPU.
+// fragment i, index_of(i) for the numbers of its elements, and v[j] for single elements. A fragment
+// is what one instruction works on: a SIMD register on the host, a lane's registers on a GPU.
 #pragma once
 
 #include <concepts>

@@ -19,6 +19,9 @@ struct rv {
   HK_INLINE simd::f32 get(int i) const { return data[i]; }
   HK_INLINE void set(int i, simd::f32 x) { data[i] = x; }
 
+  // The numbers of the elements of fragment i.
+  static HK_INLINE simd::i32 index_of(int i) { return simd::splat(i * simd::lanes) + simd::iota(); }
+
   HK_INLINE float* elements() { return reinterpret_cast<float*>(data); }
   HK_INLINE const float* elements() const { return reinterpret_cast<const float*>(data); }
   HK_INLINE float& operator[](int j) { return elements()[j]; }

@@ -3,6 +3,7 @@
 //
 //   fma(a, b, c)      a * b + c, rounded once where the hardware can
 //   maximum, minimum  of floats; the second operand where one is NaN
+//   multiply_even     the 64-bit products of the even lanes
 //   widen(p)          the `lanes` bf16 or f16 elements at p, as floats
 //   narrow(p, x)      rounds the lanes of x (to nearest, ties to even) and stores them at p
 //
@@ -32,6 +33,7 @@ using mask32 = i32;
 
 HK_INLINE f32 splat(float x) { return x - f32{}; }
 HK_INLINE i32 splat(std::int32_t x) { return x - i32{}; }
+HK_INLINE u32 splat(std::uint32_t x) { return x - u32{}; }
 
 // The lane numbers 0, 1, ..., lanes - 1.
 HK_INLINE i32 iota() {
@@ -41,6 +43,14 @@ HK_INLINE i32 iota() {
 }
 
 HK_INLINE f32 select(mask32 mask, f32 yes, f32 no) { return mask ? yes : no; }
+
+// The upper 32 bits of the 64-bit products a * b, lane by lane.
+HK_INLINE u32 multiply_high(u32 a, std::uint32_t b) {
+  const u32 factor = splat(b);
+  const u64 even = multiply_even(a, factor);
+  const u64 odd = multiply_even((u32)((u64)a >> 32), factor);
+  return (u32)(even >> 32) | (u32)(odd & 0xffffffff00000000u);
+}
 
 // Loads and stores of a whole register; pointers need only their element's alignment.
 HK_INLINE f32 load(const float* p) {
@@ -132,7 +142,39 @@ HK_INLINE void transpose_step(f32 (&x)[lanes]) {
   if constexpr (half > 1) transpose_step<half / 2>(x);
 }
 
+template <int... L>
+HK_INLINE void deinterleave(f32& even, f32& odd, f32 a, f32 b, std::integer_sequence<int, L...>) {
+  even = __builtin_shufflevector(a, b, (2 * L)...);
+  odd = __builtin_shufflevector(a, b, (2 * L + 1)...);
+}
+
+template <int... L>
+HK_INLINE void interleave(f32& a, f32& b, f32 even, f32 odd, std::integer_sequence<int, L...>) {
+  a = __builtin_shufflevector(even, odd, (L % 2 * lanes + L / 2)...);
+  b = __builtin_shufflevector(even, odd, (L % 2 * lanes + (L + lanes) / 2)...);
+}
+
 }  // namespace detail
+
+// Splits the lanes of a, then b, into those of even and those of odd number.
+HK_INLINE void deinterleave(f32& even, f32& odd, f32 a, f32 b) {
+  detail::deinterleave(even, odd, a, b, std::make_integer_sequence<int, lanes>{});
+}
+
+// The inverse of deinterleave.
+HK_INLINE void interleave(f32& a, f32& b, f32 even, f32 odd) {
+  detail::interleave(a, b, even, odd, std::make_integer_sequence<int, lanes>{});
+}
+
+// Transposes each 4 x 4 block of four registers: lane 4 b + j of x[i] and lane 4 b + i of x[j]
+// trade places. The lanes are any 32-bit values.
+HK_INLINE void transpose_blocks(f32 (&x)[4]) {
+  constexpr auto all = std::make_integer_sequence<int, lanes>{};
+  detail::exchange<2>(x[0], x[2], all);
+  detail::exchange<2>(x[1], x[3], all);
+  detail::exchange<1>(x[0], x[1], all);
+  detail::exchange<1>(x[2], x[3], all);
+}
 
 // Transposes a lanes x lanes block held one row to a register. The lanes are any 32-bit values.
 HK_INLINE void transpose(f32 (&x)[lanes]) { detail::transpose_step<lanes / 2>(x); }

@@ -20,10 +20,14 @@ namespace simd {
 inline constexpr int lanes = 8;
 using f32 = float __attribute__((vector_size(32)));
 using i32 = std::int32_t __attribute__((vector_size(32)));
+using u32 = std::uint32_t __attribute__((vector_size(32)));
+using u64 = std::uint64_t __attribute__((vector_size(32)));
 
 HK_INLINE f32 fma(f32 a, f32 b, f32 c) { return (f32)_mm256_fmadd_ps(a, b, c); }
 HK_INLINE f32 maximum(f32 a, f32 b) { return (f32)_mm256_max_ps(a, b); }
 HK_INLINE f32 minimum(f32 a, f32 b) { return (f32)_mm256_min_ps(a, b); }
+
+HK_INLINE u64 multiply_even(u32 a, u32 b) { return (u64)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
 
 HK_INLINE f32 widen(const bf16* p) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

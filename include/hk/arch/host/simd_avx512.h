@@ -20,6 +20,8 @@ namespace simd {
 inline constexpr int lanes = 16;
 using f32 = float __attribute__((vector_size(64)));
 using i32 = std::int32_t __attribute__((vector_size(64)));
+using u32 = std::uint32_t __attribute__((vector_size(64)));
+using u64 = std::uint64_t __attribute__((vector_size(64)));
 
 // Zero-masked forms: what GCC 12 makes of the plain ones reads an uninitialised register, and
 // warns.
@@ -28,6 +30,10 @@ inline constexpr __mmask16 all_lanes = 0xffff;
 HK_INLINE f32 fma(f32 a, f32 b, f32 c) { return (f32)_mm512_fmadd_ps(a, b, c); }
 HK_INLINE f32 maximum(f32 a, f32 b) { return (f32)_mm512_maskz_max_ps(all_lanes, a, b); }
 HK_INLINE f32 minimum(f32 a, f32 b) { return (f32)_mm512_maskz_min_ps(all_lanes, a, b); }
+
+HK_INLINE u64 multiply_even(u32 a, u32 b) {
+  return (u64)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b);
+}
 
 HK_INLINE f32 widen(const bf16* p) {
   using u16 = std::uint16_t __attribute__((vector_size(32)));

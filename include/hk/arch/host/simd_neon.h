@@ -18,6 +18,8 @@ namespace simd {
 inline constexpr int lanes = 4;
 using f32 = float __attribute__((vector_size(16)));
 using i32 = std::int32_t __attribute__((vector_size(16)));
+using u32 = std::uint32_t __attribute__((vector_size(16)));
+using u64 = std::uint64_t __attribute__((vector_size(16)));
 
 HK_INLINE f32 fma(f32 a, f32 b, f32 c) {
   return (f32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -25,6 +27,10 @@ HK_INLINE f32 fma(f32 a, f32 b, f32 c) {
 // Selections rather than vmaxq and vminq, which return NaN whichever operand holds it.
 HK_INLINE f32 maximum(f32 a, f32 b) { return a > b ? a : b; }
 HK_INLINE f32 minimum(f32 a, f32 b) { return a < b ? a : b; }
+
+HK_INLINE u64 multiply_even(u32 a, u32 b) {
+  return (u64)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
+}
 
 HK_INLINE f32 widen(const bf16* p) {
   const uint16x4_t bits = vld1_u16(reinterpret_cast<const std::uint16_t*>(p));

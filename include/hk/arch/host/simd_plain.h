@@ -12,10 +12,16 @@ namespace simd {
 inline constexpr int lanes = 4;
 using f32 = float __attribute__((vector_size(16)));
 using i32 = std::int32_t __attribute__((vector_size(16)));
+using u32 = std::uint32_t __attribute__((vector_size(16)));
+using u64 = std::uint64_t __attribute__((vector_size(16)));
 
 HK_INLINE f32 fma(f32 a, f32 b, f32 c) { return a * b + c; }
 HK_INLINE f32 maximum(f32 a, f32 b) { return a > b ? a : b; }
 HK_INLINE f32 minimum(f32 a, f32 b) { return a < b ? a : b; }
+
+HK_INLINE u64 multiply_even(u32 a, u32 b) {
+  return ((u64)a & 0xffffffffu) * ((u64)b & 0xffffffffu);
+}
 
 template <class T>
 HK_INLINE f32 widen(const T* p) {

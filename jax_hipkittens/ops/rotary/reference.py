@@ -6,8 +6,10 @@ import jax.numpy as jnp
 
 def positions(offsets: jax.Array, length: int, table_length: int) -> jax.Array:
     """Table rows s32[B,T] of T steps from offsets [B], kept inside the table."""
+    # Clipping the offsets first keeps the sum from overflowing.
+    first = jnp.clip(offsets, -length, table_length)[:, None]
     steps = jnp.arange(length, dtype=offsets.dtype)
-    return jnp.clip(offsets[:, None] + steps, 0, table_length - 1)
+    return jnp.clip(first + steps, 0, table_length - 1)
 
 
 def gather_rows(table: jax.Array, rows: jax.Array) -> jax.Array:

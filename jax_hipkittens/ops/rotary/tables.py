@@ -6,6 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jax_hipkittens import _checks
+
+_OP = "rotary_tables"
+
 
 def rotary_tables(
     positions: int | jax.typing.ArrayLike,
@@ -31,12 +35,9 @@ def rotary_tables(
     Source: Su et al., "RoFormer", arXiv:2104.09864, equation 15.
     """
     if rotary_dim <= 0 or rotary_dim % 2:
-        raise ValueError(
-            "rotary_tables: expected an even rotary_dim above 0; received "
-            f"{rotary_dim}."
-        )
+        raise _checks.mistake(_OP, "an even rotary_dim above 0", str(rotary_dim))
     if not base > 0:
-        raise ValueError(f"rotary_tables: expected a base above 0; received {base}.")
+        raise _checks.mistake(_OP, "a base above 0", str(base))
     steps = _positions(positions)
     exponents = np.arange(0, rotary_dim, 2, dtype=np.float64) / rotary_dim
     frequencies = (float(base) ** -exponents).astype(np.float32)
@@ -48,14 +49,11 @@ def _positions(positions: int | jax.typing.ArrayLike) -> jax.Array:
     if not isinstance(positions, (int, np.integer)):
         array = jnp.asarray(positions)
         if array.ndim not in (1, 2):
-            raise ValueError(
-                "rotary_tables: expected positions [P] or [B, P]; received shape "
-                f"{array.shape}."
+            raise _checks.mistake(
+                _OP, "positions of shape [P] or [B, P]", _checks.describe(array)
             )
         return array
     length = operator.index(positions)
     if length < 0:
-        raise ValueError(
-            f"rotary_tables: expected a length of 0 or more; received {length}."
-        )
+        raise _checks.mistake(_OP, "a length of 0 or more", str(length))
     return jnp.arange(length, dtype=jnp.int32)

@@ -26,7 +26,7 @@ class RunFolder:
     def __init__(self, path: pathlib.Path):
         self.path = path.absolute()
         self.metrics = Metrics(self.path / "losses.jsonl")
-        self.picture = self.path / "losses.png"
+        self.picture = self.path / "loss.png"
         self._manager = ocp.CheckpointManager(
             self.path / "checkpoints",
             options=ocp.CheckpointManagerOptions(
@@ -46,7 +46,7 @@ class RunFolder:
         if (path / "checkpoints").exists():
             raise UserError(
                 f"{path} holds a run already: continue it with --resume {path}, or"
-                " choose another --output."
+                " choose another --out."
             )
         return cls(path)
 

@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         help="text file, or folder of them (default: the Python standard library)",
     )
     add(
-        "--output",
+        "--out",
         metavar="FOLDER",
         type=pathlib.Path,
         help="folder for a new run (default: runs/ and the time)",
@@ -124,10 +124,10 @@ def prepare(arguments: argparse.Namespace) -> tuple[RunFolder, Config, Fit, Trai
     if arguments.resume is None:
         config = Config(**given)
         fit = load(arguments.data or data.default_path(), config)
-        return RunFolder.create(arguments.output), config, fit, create_state(config)
+        return RunFolder.create(arguments.out), config, fit, create_state(config)
 
-    if arguments.output is not None:
-        raise UserError("--resume continues in its own folder: leave --output out.")
+    if arguments.out is not None:
+        raise UserError("--resume continues in its own folder: leave --out away.")
     folder = RunFolder.open(arguments.resume)
     saved = folder.description()
     config = configuration.resumed(saved["config"], given)

@@ -33,7 +33,7 @@ def text(tmp_path):
 
 def test_a_whole_run(monkeypatch, capsys, tmp_path, text, tiny_flags):
     folder = tmp_path / "run"
-    flags = ["--data", text, "--output", folder, *tiny_flags]
+    flags = ["--data", text, "--out", folder, *tiny_flags]
     assert (
         run_main(
             monkeypatch,
@@ -53,7 +53,7 @@ def test_a_whole_run(monkeypatch, capsys, tmp_path, text, tiny_flags):
     assert "Compiling the training step (xla)" in printed.out
     assert "tokens/s, ratio" in printed.out
     assert "tokens/s" in printed.err  # the progress bar
-    assert (folder / "losses.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
     lines = [json.loads(line) for line in losses_of(folder).read_text().splitlines()]
     training = [line["training"] for line in lines if "training" in line]
     validation = [line["step"] for line in lines if "validation" in line]
@@ -129,10 +129,10 @@ def steps_recorded(path):
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path, text, tiny_flags):
     flags = ["--data", text, *tiny_flags, "--steps", 400, "--every", 100, *QUICK]
-    whole = start(*flags, "--output", tmp_path / "whole")
+    whole = start(*flags, "--out", tmp_path / "whole")
 
     folder = tmp_path / "killed"
-    killed = start(*flags, "--output", folder)
+    killed = start(*flags, "--out", folder)
     losses = losses_of(folder)
     while steps_recorded(losses) < 130 and killed.poll() is None:
         time.sleep(0.005)

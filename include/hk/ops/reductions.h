@@ -52,7 +52,7 @@ HK_INLINE void col_sum(D& dst, const S& src, const D& init) {
   col_reduce(dst, src, fn::add);
 }
 
-// The sum and the maximum of a vector's elements.
+// The sum, the maximum and the minimum of a vector's elements.
 template <register_vector V>
 HK_INLINE float sum(const V& v) {
   return vector_reduce(v, fn::add, 0.0f);
@@ -60,6 +60,10 @@ HK_INLINE float sum(const V& v) {
 template <register_vector V>
 HK_INLINE float max(const V& v) {
   return vector_reduce(v, fn::max, -__builtin_inff());
+}
+template <register_vector V>
+HK_INLINE float min(const V& v) {
+  return vector_reduce(v, fn::min, __builtin_inff());
 }
 
 }  // namespace HK_ARCH_NAMESPACE

@@ -10,14 +10,23 @@ inline namespace HK_ARCH_NAMESPACE {
 
 // A matrix of rows x cols elements whose columns are contiguous; rows are row_stride elements
 // apart. What a tile operation sees of a larger array. T may be const.
+//
+// Rows may fold two dimensions of that array: with fold > 0, row r is the (r % fold)-th of its
+// group of `fold` rows, and groups are fold_stride elements apart. In BTNH the query heads that
+// share a key head are folded with time, so that a tile holds rows of all of them.
 template <class T>
 struct plane {
   T* data;
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t row_stride;
+  std::int64_t fold = 0;
+  std::int64_t fold_stride = 0;
 
-  HK_INLINE T* row(std::int64_t r) const { return data + r * row_stride; }
+  HK_INLINE T* row(std::int64_t r) const {
+    if (fold == 0) return data + r * row_stride;
+    return data + r / fold * fold_stride + r % fold * row_stride;
+  }
 };
 
 // A dense four-dimensional array [batch, depth, rows, cols], row-major, sizes in elements. Any of

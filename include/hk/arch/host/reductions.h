@@ -19,6 +19,22 @@ HK_INLINE void row_reduce(D& dst, const S& src, Op op, Init init) {
   }
 }
 
+// dst[r][c] = f(src[r][c], v[r]), and sum[r] += sum over c of that, before it is rounded to dst's
+// type: a map and the reduction of its result in one pass. dst may be src.
+template <class D, class S, class V, class F>
+HK_INLINE void map_row_sum(D& dst, const S& src, const V& v, F f, V& sum) {
+  for (int r = 0; r < src.rows(); ++r) {
+    const simd::f32 value = simd::splat(v[r]);
+    simd::f32 lanes{};
+    for (int i = 0; i < S::row_fragments; ++i) {
+      const simd::f32 x = f(src.get({r, i}), value);
+      dst.set({r, i}, x);
+      lanes += x;
+    }
+    sum[r] += simd::reduce(lanes, fn::add);
+  }
+}
+
 // dst[c] = op over r of dst[c] and src[r][c], for the rows in use.
 template <class D, class S, class Op>
 HK_INLINE void col_reduce(D& dst, const S& src, Op op) {

@@ -1,0 +1,163 @@
+// Attention's arrays as the matrices that tiles are loaded from, for one batch entry and one key
+// head, and the loads themselves.
+//
+// The G = N / K query heads that share a key head are folded into the rows: row r of a query-like
+// matrix is query r / G of head r % G of the group. So a key tile is loaded once for all of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hk/hk.h"
+#include "hk/kernels/attention/problem.h"
+#include "hk/kernels/attention/visibility.h"
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+namespace attention {
+
+// One key head of one batch entry, with the query heads that read it.
+struct kv_head {
+  const attention_problem& problem;
+  std::int64_t batch;
+  std::int64_t head;
+  std::int64_t group;  // G
+  attention::visibility visibility;
+
+  kv_head(const attention_problem& p, std::int64_t index)
+      : problem(p),
+        batch(index / p.kv_heads),
+        head(index % p.kv_heads),
+        group(p.heads / p.kv_heads),
+        visibility(visibility_of(p, batch)) {}
+
+  // Rows of query-like matrices: all of them, and those of queries inside the length.
+  std::int64_t all_rows() const { return problem.queries * group; }
+  std::int64_t rows() const { return visibility.queries * group; }
+
+  // The queries that rows [begin, end) belong to, and the rows that queries have.
+  span queries_of_rows(span r) const { return {r.begin / group, (r.end - 1) / group + 1}; }
+  span rows_of_queries(span t) const { return {t.begin * group, t.end * group}; }
+
+  // The matrix [rows, D] of a [B, T, N, D] array.
+  template <class T>
+  plane<T> query_plane(T* array, std::int64_t rows) const {
+    const std::int64_t stride = problem.heads * problem.head_dim;
+    T* first = array + batch * problem.queries * stride + head * group * problem.head_dim;
+    if (group == 1) return {first, rows, problem.head_dim, stride};
+    return {first, rows, problem.head_dim, problem.head_dim, group, stride};
+  }
+
+  // The matrix [rows, D] of a [B, S, K, D] array.
+  template <class T>
+  plane<T> key_plane(T* array, std::int64_t rows) const {
+    const std::int64_t stride = problem.kv_heads * problem.head_dim;
+    return {array + batch * problem.keys * stride + head * problem.head_dim, rows, problem.head_dim,
+            stride};
+  }
+
+  // Where row r of a [B, N, T] array stands.
+  std::int64_t row_scalar(std::int64_t r) const {
+    return (batch * problem.heads + head * group + r % group) * problem.queries + r / group;
+  }
+};
+
+// Loads rows [row, row + R) of a [B, T, N, D] array, cut at the query length.
+template <element U, int R, int C, class Layout>
+HK_NOINLINE void load_queries(st<U, R, C, Layout>& tile, const kv_head& h, const void* array,
+                              std::int64_t row) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    if constexpr (std::same_as<operand<T>, U>)
+      load(tile, h.query_plane(static_cast<const T*>(array), h.rows()), {row, 0});
+  });
+}
+
+// Loads rows [row, row + R) of a [B, S, K, D] array, cut at the key length.
+template <element U, int R, int C, class Layout>
+HK_NOINLINE void load_keys(st<U, R, C, Layout>& tile, const kv_head& h, const void* array,
+                           std::int64_t row) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    if constexpr (std::same_as<operand<T>, U>)
+      load(tile, h.key_plane(static_cast<const T*>(array), h.visibility.keys), {row, 0});
+  });
+}
+
+// Stores a tile at row `row` of a [B, T, N, D] array.
+template <int R, int C>
+HK_NOINLINE void store_queries(void* array, const kv_head& h, const rt<float, R, C>& tile,
+                               std::int64_t row) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    store(h.query_plane(static_cast<T*>(array), h.all_rows()), tile, {row, 0});
+  });
+}
+
+// Stores a tile at row `row` of a [B, S, K, D] array.
+template <int R, int C>
+HK_NOINLINE void store_keys(void* array, const kv_head& h, const rt<float, R, C>& tile,
+                            std::int64_t row) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    store(h.key_plane(static_cast<T*>(array), h.problem.keys), tile, {row, 0});
+  });
+}
+
+// Zeros rows [rows.begin, rows.end) of a plane.
+template <class T>
+HK_INLINE void zero_rows(plane<T> dst, span rows) {
+  for (std::int64_t r = rows.begin; r < rows.end; ++r)
+    std::memset(dst.row(r), 0, dst.cols * sizeof(T));
+}
+
+inline void zero_query_rows(void* array, const kv_head& h, span rows) {
+  visit(h.problem.type,
+        [&]<class T>(T*) { zero_rows(h.query_plane(static_cast<T*>(array), h.all_rows()), rows); });
+}
+
+inline void zero_key_rows(void* array, const kv_head& h, span rows) {
+  visit(h.problem.type,
+        [&]<class T>(T*) { zero_rows(h.key_plane(static_cast<T*>(array), h.problem.keys), rows); });
+}
+
+// The softmax scale as a sign that is multiplied into the queries, which rounds nothing, and a
+// positive factor for the exponent: a maximum of dot products is then one of logits, and -inf
+// marks a masked one.
+struct signed_scale {
+  float sign;    // -1, 0 or 1
+  float factor;  // |scale|, or 1 if the sign is 0
+
+  explicit signed_scale(float scale)
+      : sign(scale > 0   ? 1.0f
+             : scale < 0 ? -1.0f
+                         : scale),
+        factor(scale == 0 ? 1.0f : scale) {
+    if (factor < 0) factor = -factor;
+  }
+};
+
+// Multiplies the elements in use by the sign.
+template <element U, int R, int C, class Layout>
+HK_INLINE void apply_sign(st<U, R, C, Layout>& tile, float sign) {
+  if (sign == 1.0f) return;
+  for (int r = 0; r < tile.rows(); ++r)
+    for (int c = 0; c < tile.cols(); ++c)
+      tile.at(r, c) = from_float<U>(to_float(tile.at(r, c)) * sign);
+}
+
+// A status that blocks report to.
+struct failure_flag {
+  bool value = false;
+  void raise() { __atomic_store_n(&value, true, __ATOMIC_RELAXED); }
+  bool raised() const { return __atomic_load_n(&value, __ATOMIC_RELAXED); }
+};
+
+// Runs f(i) for each i in [0, blocks) on the launcher.
+template <class F>
+HK_INLINE void for_each_block(const launcher& launch, std::int64_t blocks, F& f) {
+  if (blocks <= 0) return;
+  launch.run(
+      launch.pool, blocks,
+      [](void* context, std::int64_t index) { (*static_cast<F*>(context))(index); }, &f);
+}
+
+}  // namespace attention
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

@@ -10,9 +10,14 @@ import jax.numpy as jnp
 from jax_hipkittens.ops.norm.philox import keep_mask, keep_scale
 
 
-def _accumulator(dtype: jax.typing.DTypeLike) -> jnp.dtype:
-    """f32, or the input's own type where that is wider."""
-    return jnp.promote_types(dtype, jnp.float32)
+def _accumulator(x: jax.Array) -> type:
+    """f32, or f64 for an f64 input."""
+    return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+
+
+def _broadcast_row(row: jax.Array, like: jax.Array) -> jax.Array:
+    """[H] as [1, ..., 1, H] of the rank and dtype of ``like``."""
+    return row.astype(like.dtype).reshape((1,) * (like.ndim - 1) + row.shape)
 
 
 def hidden(
@@ -21,7 +26,7 @@ def hidden(
     """The normalised input: residual + dropout(x), rounded to x's dtype."""
     if residual is None and rate == 0:
         return x
-    total = x.astype(_accumulator(x.dtype))
+    total = x.astype(_accumulator(x))
     if rate > 0:
         assert seed is not None
         kept = total * jnp.asarray(keep_scale(rate), total.dtype)
@@ -44,13 +49,13 @@ def norm(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (y, h), both shaped and typed as x; ``kind`` is "layer" or "rms"."""
     h = hidden(x, residual, seed, dropout_rate)
-    wide = h.astype(_accumulator(h.dtype))
+    wide = h.astype(_accumulator(h))
     if kind == "layer":
         wide = wide - jnp.mean(wide, axis=-1, keepdims=True)
     mean_square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
     y = wide * jax.lax.rsqrt(mean_square + jnp.asarray(epsilon, wide.dtype))
     if weight is not None:
-        y = y * weight.astype(wide.dtype)
+        y = y * _broadcast_row(weight, y)
     if bias is not None:
-        y = y + bias.astype(wide.dtype)
+        y = y + _broadcast_row(bias, y)
     return y.astype(x.dtype), h

@@ -10,6 +10,10 @@ from jax.custom_derivatives import SymbolicZero
 
 from jax_hipkittens.ops.norm import kernel
 
+# Every residual carries this name, so that under jax.checkpoint with the policy
+# save_only_these_names(RESIDUAL_NAME) the backward does not run the forward again.
+RESIDUAL_NAME = "jax_hipkittens.norm"
+
 
 class Residuals(NamedTuple):
     """What the backward reads: ``hidden`` is h T[R,H], which the forward normalised.
@@ -51,9 +55,9 @@ def _forward(
     out = kernel.forward(config, x, residual, weight, bias, seed)
     hidden = x if out.h is None else out.h
     residuals = Residuals(
-        checkpoint_name(hidden, "hk_norm_hidden"),
-        checkpoint_name(out.mean, "hk_norm_mean"),
-        checkpoint_name(out.rstd, "hk_norm_rstd"),
+        checkpoint_name(hidden, RESIDUAL_NAME),
+        checkpoint_name(out.mean, RESIDUAL_NAME),
+        checkpoint_name(out.rstd, RESIDUAL_NAME),
         weight,
         bias,
         seed,

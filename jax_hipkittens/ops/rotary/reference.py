@@ -9,7 +9,7 @@ def positions(offsets: jax.Array, length: int, table_length: int) -> jax.Array:
     # Clipping the offsets first keeps the sum from overflowing.
     first = jnp.clip(offsets, -length, table_length)[:, None]
     steps = jnp.arange(length, dtype=offsets.dtype)
-    return jnp.clip(first + steps, 0, table_length - 1)
+    return jnp.clip(first + steps[None], 0, table_length - 1)
 
 
 def gather_rows(table: jax.Array, rows: jax.Array) -> jax.Array:
@@ -45,7 +45,7 @@ def rotary(
 ) -> jax.Array:
     """x [B,T,N,D], cos and sin [Bc,P,R/2], offsets s32[B] -> y [B,T,N,D]."""
     rotated = 2 * cos.shape[-1]
-    accumulator = jnp.promote_types(x.dtype, jnp.float32)
+    accumulator = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
     rows = positions(offsets, x.shape[1], cos.shape[1])
     cos = gather_rows(cos, rows).astype(accumulator)[:, :, None]
     sin = gather_rows(sin, rows).astype(accumulator)[:, :, None]

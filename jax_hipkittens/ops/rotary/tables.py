@@ -41,7 +41,7 @@ def rotary_tables(
     steps = _positions(positions)
     exponents = np.arange(0, rotary_dim, 2, dtype=np.float64) / rotary_dim
     frequencies = (float(base) ** -exponents).astype(np.float32)
-    angles = steps.astype(jnp.float32)[..., None] * frequencies
+    angles = jnp.multiply.outer(steps.astype(jnp.float32), frequencies)
     return jnp.cos(angles), jnp.sin(angles)
 
 

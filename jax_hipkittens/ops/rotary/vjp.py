@@ -14,6 +14,8 @@ from jax.custom_derivatives import SymbolicZero
 
 from jax_hipkittens.ops.rotary import kernel, reference
 
+RESIDUAL_NAME = "jax_hipkittens.rotary"
+
 
 class Residuals(NamedTuple):
     """What the backward reads; x is kept only if the tables are differentiated."""
@@ -42,7 +44,7 @@ def _forward(
     # With symbolic zeros, every operand comes as a (value, perturbed) pair.
     y = rotary(config, x.value, cos.value, sin.value, offsets.value)
     tables_wanted = cos.perturbed or sin.perturbed
-    kept = checkpoint_name(x.value, "hk_rotary_x") if tables_wanted else None
+    kept = checkpoint_name(x.value, RESIDUAL_NAME) if tables_wanted else None
     return y, Residuals(cos.value, sin.value, offsets.value, kept)
 
 

@@ -42,7 +42,9 @@ HK_INLINE i32 iota() {
   }(std::make_integer_sequence<int, lanes>{});
 }
 
+// Per lane, or for all lanes at once.
 HK_INLINE f32 select(mask32 mask, f32 yes, f32 no) { return mask ? yes : no; }
+HK_INLINE f32 select(bool all, f32 yes, f32 no) { return all ? yes : no; }
 
 // The upper 32 bits of the 64-bit products a * b, lane by lane.
 HK_INLINE u32 multiply_high(u32 a, std::uint32_t b) {

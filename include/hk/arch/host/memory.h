@@ -60,14 +60,24 @@ HK_INLINE void interleave(U* HK_RESTRICT dst, const U* even, const U* odd, int c
   }
 }
 
+// One reduction group of a col_strips tile from the same group in row order: strips of mma_rows
+// groups, `stride` elements apart.
+template <element U>
+HK_INLINE void split_into_strips(U* HK_RESTRICT dst, int stride, const U* HK_RESTRICT src,
+                                 int cols) {
+  constexpr int width = mma_rows * mma_group<U>;
+  for (int c = 0; c < cols; c += mma_rows, dst += stride, src += width)
+    std::memcpy(dst, src, width * sizeof(U));
+}
+
 // One panel of a row_panels tile: dst[k / group][j][k % group] = src[j][k] for the `rows` rows and
 // `cols` columns that exist; rows up to the panel's width are zero. A transposition of 32-bit
 // groups in blocks of lanes x lanes.
 template <element U, class T>
 HK_INLINE void load_row_panel(U* dst, plane<T> src, coord at, int rows, int cols) {
   constexpr int group = mma_group<U>;
-  for (int c = 0; c < cols; c += simd::lanes * group)
-    for (int j = 0; j < mma_panel; j += simd::lanes) {
+  for (int j = 0; j < mma_panel; j += simd::lanes)
+    for (int c = 0; c < cols; c += simd::lanes * group) {
       simd::f32 block[simd::lanes];
       for (int i = 0; i < simd::lanes; ++i)
         block[i] = j + i < rows ? load_groups<U>(src.row(at.row + j + i) + at.col + c, cols - c)
@@ -190,6 +200,23 @@ HK_INLINE void load(st<U, R, C, layout::col_panels>& tile, plane<T> src, coord a
     const auto* odd = group > 1 && r + 1 < tile.rows() ? even + src.row_stride : nullptr;
     memory::load_group_of_rows<U>(tile.data + tile.offset(r, 0),
                                   layout::col_panels::stride<U>(R, C), even, odd, tile.cols());
+  }
+}
+
+template <element U, int R, int C, class T>
+HK_INLINE void load(st<U, R, C, layout::col_strips>& tile, plane<T> src, coord at) {
+  tile.resize(memory::inside(src.rows, at.row, R), memory::inside(src.cols, at.col, C));
+  constexpr int group = mma_group<U>;
+  constexpr int stride = layout::col_strips::stride<U>(R, C);
+  alignas(64) U groups[layout::round_up(C, mma_rows * simd::lanes) * group];
+  for (int r = 0; r < tile.rows(); r += group) {
+    const auto* even = src.row(at.row + r) + at.col;
+    if constexpr (group == 1)
+      memory::copy_row<U>(groups, even, tile.cols());
+    else
+      memory::interleave<U>(groups, even, r + 1 < tile.rows() ? even + src.row_stride : nullptr,
+                            tile.cols());
+    memory::split_into_strips<U>(tile.data + tile.offset(r, 0), stride, groups, tile.cols());
   }
 }
 

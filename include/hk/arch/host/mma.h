@@ -22,12 +22,18 @@ inline constexpr int panel_fragments = mma_panel / simd::lanes;
 template <int Rows>
 using accumulators = simd::f32[Rows][panel_fragments];
 
-// A of a product: element (i, k) at data[i * row + k / group * step + k % group].
+// A of a product: element (i, k) of the instruction's rows at data[i * row + k / group * step +
+// k % group], and the next mma_rows rows `block` elements on.
 template <element U>
 struct a_operand {
   const U* data;
   std::int64_t row;
   std::int64_t step;
+  std::int64_t block;
+
+  HK_INLINE a_operand from_row(int i) const {
+    return {data + i / mma_rows * block, row, step, block};
+  }
 };
 
 // d[i][j] += a * b for the rows of one step, one float per row and panel column.
@@ -57,22 +63,23 @@ HK_INLINE void multiply_step(accumulators<Rows>& d, a_operand<bf16> a, const bf1
 #endif
 
 // d[i][j] += sum over k of A[i][k] B[k][j], for `Rows` rows of d (d_row floats apart) and one
-// panel.
+// panel. d is added at the end, by when it has arrived in the first-level cache.
 template <int Rows, element U>
 HK_NOINLINE void multiply_rows(float* HK_RESTRICT d, std::int64_t d_row, a_operand<U> a,
                                const U* HK_RESTRICT b, int steps) {
-  accumulators<Rows> acc;
-  for (int i = 0; i < Rows; ++i)
-    for (int j = 0; j < panel_fragments; ++j)
-      acc[i][j] = simd::load(d + i * d_row + j * simd::lanes);
+  for (int i = 0; i < Rows; ++i) __builtin_prefetch(d + i * d_row, 1);
+  accumulators<Rows> acc{};
+#pragma GCC unroll 4
   for (int s = 0; s < steps; ++s) {
     multiply_step<Rows>(acc, a, b);
     a.data += a.step;
     b += mma_panel * mma_group<U>;
   }
   for (int i = 0; i < Rows; ++i)
-    for (int j = 0; j < panel_fragments; ++j)
-      simd::store(d + i * d_row + j * simd::lanes, acc[i][j]);
+    for (int j = 0; j < panel_fragments; ++j) {
+      float* const to = d + i * d_row + j * simd::lanes;
+      simd::store(to, simd::load(to) + acc[i][j]);
+    }
 }
 
 // The last rows of a tile, fewer than mma_rows: picks the instruction with just as many.
@@ -95,37 +102,42 @@ HK_INLINE void multiply(D& d, a_operand<U> a, const U* b, std::int64_t panel_str
     const U* b_panel = b + p * panel_stride;
     int i = 0;
     for (; i + mma_rows <= d.rows(); i += mma_rows)
-      multiply_rows<mma_rows>(d_panel + i * D::cols, D::cols,
-                              a_operand<U>{a.data + i * a.row, a.row, a.step}, b_panel, steps);
-    multiply_last_rows<mma_rows - 1>(d.rows() - i, d_panel + i * D::cols, D::cols,
-                                     a_operand<U>{a.data + i * a.row, a.row, a.step}, b_panel,
-                                     steps);
+      multiply_rows<mma_rows>(d_panel + i * D::cols, D::cols, a.from_row(i), b_panel, steps);
+    multiply_last_rows<mma_rows - 1>(d.rows() - i, d_panel + i * D::cols, D::cols, a.from_row(i),
+                                     b_panel, steps);
   }
 }
 
 // The A operand that a tile holds, for AB and ABt.
 template <element U, int R, int C>
 HK_INLINE a_operand<U> rows_of(const rt<U, R, C>& a) {
-  return {a.data, C, mma_group<U>};
+  return {a.data, C, mma_group<U>, mma_rows * C};
 }
 template <element U, int R, int C>
 HK_INLINE a_operand<U> rows_of(const st<U, R, C, layout::rows>& a) {
-  return {a.data, layout::rows::stride<U>(R, C), mma_group<U>};
+  constexpr int stride = layout::rows::stride<U>(R, C);
+  return {a.data, stride, mma_group<U>, mma_rows * stride};
 }
 
-// The A operand whose transpose a tile holds, for AtB. Only a float tile is one as it stands; a
-// bf16 one must be stored in groups first.
+// The A operand whose transpose a tile holds, for AtB and AtBt. Of the row-major tiles only a float
+// one is an operand as it stands; a bf16 one must be stored in groups first.
 template <int R, int C>
 HK_INLINE a_operand<float> columns_of(const rt<float, R, C>& a) {
-  return {a.data, 1, C};
+  return {a.data, 1, C, mma_rows};
 }
 template <int R, int C>
 HK_INLINE a_operand<float> columns_of(const st<float, R, C, layout::rows>& a) {
-  return {a.data, 1, layout::rows::stride<float>(R, C)};
+  return {a.data, 1, layout::rows::stride<float>(R, C), mma_rows};
 }
 template <element U, int R, int C>
 HK_INLINE a_operand<U> columns_of(const st<U, R, C, layout::grouped_rows>& a) {
-  return {a.data, mma_group<U>, layout::grouped_rows::stride<U>(R, C)};
+  constexpr int group = mma_group<U>;
+  return {a.data, group, layout::grouped_rows::stride<U>(R, C), mma_rows * group};
+}
+template <element U, int R, int C>
+HK_INLINE a_operand<U> columns_of(const st<U, R, C, layout::col_strips>& a) {
+  constexpr int group = mma_group<U>;
+  return {a.data, group, mma_rows * group, layout::col_strips::stride<U>(R, C)};
 }
 
 constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
@@ -163,6 +175,15 @@ HK_INLINE void mma_AtB(D& d, const A& a, const st<U, R, C, layout::col_panels>& 
   static_assert(C <= D::cols, "the product's tile is at least as wide as B");
   mma::multiply(d, mma::columns_of(a), b.data, layout::col_panels::stride<U>(R, C),
                 mma::ceil_div(b.cols(), mma_panel), mma::ceil_div(b.rows(), mma_group<U>));
+}
+
+// D[i][j] += sum over k of A[k][i] B[j][k].
+template <mma::accumulator D, class A, element U, int R, int C>
+HK_INLINE void mma_AtBt(D& d, const A& a, const st<U, R, C, layout::row_panels>& b) {
+  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
+  static_assert(R <= D::cols, "the product's tile is at least as wide as B has rows");
+  mma::multiply(d, mma::columns_of(a), b.data, layout::row_panels::stride<U>(R, C),
+                mma::ceil_div(b.rows(), mma_panel), mma::ceil_div(b.cols(), mma_group<U>));
 }
 
 }  // namespace HK_ARCH_NAMESPACE

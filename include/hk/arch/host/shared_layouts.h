@@ -76,41 +76,51 @@ struct grouped_rows {
   }
 };
 
-// Panels of rows, element (r, c) at (r / panel, c / group, r % panel, c % group): B of ABt, which
-// is multiplied transposed.
-struct row_panels {
+// Panels of `Width` rows, element (r, c) at (r / width, c / group, r % width, c % group). Groups
+// along the reduction run on, so that the instruction reads a panel from front to back.
+template <int Width>
+struct panels_of_rows {
   // Elements from one panel to the next.
   template <class T>
   static constexpr int stride(int, int C) {
-    return round_up(C, mma_group<T>) * mma_panel;
+    return round_up(C, mma_group<T>) * Width;
   }
   template <class T>
   static constexpr int offset(int r, int c, int R, int C) {
     constexpr int g = mma_group<T>;
-    return r / mma_panel * stride<T>(R, C) + c / g * (mma_panel * g) + r % mma_panel * g + c % g;
+    return r / Width * stride<T>(R, C) + c / g * (Width * g) + r % Width * g + c % g;
   }
   template <class T>
   static constexpr int size(int R, int C) {
-    return round_up(R, mma_panel) / mma_panel * stride<T>(R, C);
+    return round_up(R, Width) / Width * stride<T>(R, C);
   }
 };
 
-// Panels of columns, element (r, c) at (c / panel, r / group, c % panel, r % group): B of AB and
-// AtB.
-struct col_panels {
+// The same for panels of columns: (c / width, r / group, c % width, r % group).
+template <int Width>
+struct panels_of_columns {
   template <class T>
   static constexpr int stride(int R, int C) {
-    return row_panels::stride<T>(C, R);
+    return panels_of_rows<Width>::template stride<T>(C, R);
   }
   template <class T>
   static constexpr int offset(int r, int c, int R, int C) {
-    return row_panels::offset<T>(c, r, C, R);
+    return panels_of_rows<Width>::template offset<T>(c, r, C, R);
   }
   template <class T>
   static constexpr int size(int R, int C) {
-    return row_panels::size<T>(C, R);
+    return panels_of_rows<Width>::template size<T>(C, R);
   }
 };
+
+// B of ABt and AtBt, which is multiplied transposed.
+struct row_panels : panels_of_rows<mma_panel> {};
+
+// B of AB and AtB.
+struct col_panels : panels_of_columns<mma_panel> {};
+
+// A of AtB and AtBt, as wide as the instruction has rows.
+struct col_strips : panels_of_columns<mma_rows> {};
 
 }  // namespace layout
 }  // namespace HK_ARCH_NAMESPACE

@@ -42,12 +42,12 @@ class Config:
     tied: bool = option(True, "use the embedding as the output head too")
     rope_base: float = option(10000.0, "base of the rotary frequencies", None)
     # Data: a step sees `batch` windows of `length` bytes.
-    batch: int = option(4, "windows per step B")
+    batch: int = option(2, "windows per step B")
     length: int = option(512, "bytes per window T")
     # Optimiser: AdamW, linear warm-up, then a cosine to a tenth of the peak rate.
-    steps: int = option(300, "training steps")
-    learning_rate: float = option(3e-3, "peak learning rate", None)
-    warmup: int = option(30, "steps of linear warm-up", 0)
+    steps: int = option(450, "training steps")
+    learning_rate: float = option(1.5e-3, "peak learning rate", None)
+    warmup: int = option(60, "steps of linear warm-up", 0)
     weight_decay: float = option(0.1, "AdamW's decay of matrices", 0)
     clip: float = option(1.0, "global norm to which gradients are clipped", None)
     seed: int = option(0, "seed of the weights, the data order and the sample", 0)

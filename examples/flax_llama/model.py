@@ -101,8 +101,9 @@ def gated(gate_up: jax.Array) -> jax.Array:
 
     Under jax.checkpoint, the backward keeps gate_up alone.
     """
-    gate, up = jnp.split(gate_up.astype(jnp.float32), 2, axis=-1)
-    return (jax.nn.silu(gate) * up).astype(gate_up.dtype)
+    gate, up = jnp.split(gate_up, 2, axis=-1)
+    wide = jax.nn.silu(gate.astype(jnp.float32)) * up.astype(jnp.float32)
+    return wide.astype(gate_up.dtype)
 
 
 class FeedForward(nnx.Module):
@@ -195,7 +196,9 @@ class Llama(nnx.Module):
         """Gives the logits f32[B, T, V]."""
         c = self.config
         tables = hk.rotary_tables(tokens.shape[1], c.head_dim, base=c.rope_base)
-        delta = embed(self.embedding[...], tokens, c.implementation)
+        # Scaled, so that what the first blocks add does not drown the bytes themselves.
+        table = self.embedding[...] * c.dim**0.5
+        delta = embed(table, tokens, c.implementation)
         residual = jnp.zeros_like(delta)
         for block in self.blocks:
             delta, residual = block(delta, residual, tables)

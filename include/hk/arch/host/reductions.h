@@ -1,8 +1,12 @@
 // Reductions on the host: fragments are combined lane by lane, then the lanes as a tree.
 #pragma once
 
+#include <cstring>
+
 #include "hk/arch/host/register_tile.h"
 #include "hk/arch/host/register_vector.h"
+#include "hk/arch/host/shared_layouts.h"
+#include "hk/types/shared_tile.h"
 
 namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
@@ -43,6 +47,37 @@ HK_INLINE void col_reduce(D& dst, const S& src, Op op) {
     simd::f32 column = dst.get(i);
     for (int r = 0; r < src.rows(); ++r) column = op(column, src.get({r, i}));
     dst.set(i, column);
+  }
+}
+
+namespace detail {
+
+// sum + a * b for one group of each lane's row.
+HK_INLINE simd::f32 dot_step(const float* a, const float* b, simd::f32 sum) {
+  return simd::fma(simd::load(a), simd::load(b), sum);
+}
+#if defined(HK_HOST_ISA_AVX512_BF16)
+HK_INLINE simd::f32 dot_step(const bf16* a, const bf16* b, simd::f32 sum) {
+  simd::i32 a_pairs, b_pairs;
+  std::memcpy(&a_pairs, a, sizeof(a_pairs));
+  std::memcpy(&b_pairs, b, sizeof(b_pairs));
+  return simd::dot_pairs(a_pairs, b_pairs, sum);
+}
+#endif
+
+}  // namespace detail
+
+// dst[r] = sum over c of a[r][c] b[r][c], for whole fragments of rows. Terms are added in the order
+// of the matrix instruction: dst[r] is, bit for bit, element (r, r) of mma_ABt.
+template <class D, element U, int R, int C>
+HK_INLINE void row_dot(D& dst, const st<U, R, C, layout::row_panels>& a,
+                       const st<U, R, C, layout::row_panels>& b) {
+  static_assert(D::length >= R, "a row dot needs a place for each row of the tile");
+  for (int r = 0; r < a.rows(); r += simd::lanes) {
+    simd::f32 sum{};
+    for (int c = 0; c < a.cols(); c += mma_group<U>)
+      sum = detail::dot_step(&a.at(r, c), &b.at(r, c), sum);
+    dst.set(r / simd::lanes, sum);
   }
 }
 

@@ -1,6 +1,7 @@
 // Attention on the host: the entry points, and the choice of the kernel's template.
 #pragma once
 
+#include "hk/kernels/attention/host_backward.h"
 #include "hk/kernels/attention/host_forward.h"
 
 namespace hk {
@@ -24,6 +25,12 @@ HK_INLINE status choose_tiles(const attention_problem& p, F f) {
 inline status attention_forward_host(const attention_problem& p, const launcher& launch) {
   return attention::choose_tiles(
       p, [&]<class U, int D> { return attention::attention_forward<U, D>(p, launch); });
+}
+
+// Writes dq, dk and dv.
+inline status attention_backward_host(const attention_problem& p, const launcher& launch) {
+  return attention::choose_tiles(
+      p, [&]<class U, int D> { return attention::attention_backward<U, D>(p, launch); });
 }
 
 }  // namespace HK_ARCH_NAMESPACE

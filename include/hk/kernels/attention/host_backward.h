@@ -1,0 +1,293 @@
+// Attention backward on the host (gradients.h has the formulas).
+//
+// A block owns one tile of keys of one key head. It walks over the strips of query rows (rows of
+// all G query heads, folded) that see any of its keys:
+//
+//                  D                          keys
+//          +---------------+              +----------+
+//     rows | Q, dO (rows)  |  x K^T, V^T  |  S, dP   |  -> P, dS       dQ strip = dS K
+//          +---------------+              +----------+
+//                  D
+//          +---------------+
+//     keys |    dV, dK     |  += P^T dO, dS^T Q    stays with the block, rounded once at the end
+//          +---------------+
+//
+// dQ strips are summed over the blocks of a key head in f32, in the order of the keys: a block adds
+// its part when all earlier ones have. So results depend on neither threads nor timing. Blocks are
+// claimed in increasing order and key heads alternate fastest, so nobody waits for one that has not
+// started, and with as many heads as threads hardly ever.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdlib>
+
+#include "hk/hk.h"
+#include "hk/kernels/attention/arrays.h"
+#include "hk/kernels/attention/gradients.h"
+#include "hk/kernels/attention/host_backward_rows.h"
+#include "hk/kernels/attention/problem.h"
+#include "hk/kernels/attention/visibility.h"
+
+namespace hk {
+inline namespace HK_ARCH_NAMESPACE {
+namespace attention {
+
+// P and dS as operands of P^T dO, dS^T Q and dS K, beside the f32 tiles they are computed from; in
+// their place if the operand is f32. A bf16 operand must be stored in groups to be transposed.
+template <element U, int R, int C>
+struct gradient_tiles {
+  rt<float, R, C> s;
+  rt<float, R, C> dp;
+  rt<U, R, C> p_operand;
+  rt<U, R, C> ds_operand;
+  st<U, R, C, layout::grouped_rows> transposed_operand;
+
+  HK_INLINE rt<U, R, C>& p() { return p_operand; }
+  HK_INLINE rt<U, R, C>& ds() { return ds_operand; }
+  HK_INLINE auto& transposed(const rt<U, R, C>& tile) {
+    store(transposed_operand, tile);
+    return transposed_operand;
+  }
+};
+template <int R, int C>
+struct gradient_tiles<float, R, C> {
+  rt<float, R, C> s;
+  rt<float, R, C> dp;
+
+  HK_INLINE rt<float, R, C>& p() { return s; }
+  HK_INLINE rt<float, R, C>& ds() { return dp; }
+  HK_INLINE const auto& transposed(const rt<float, R, C>& tile) { return tile; }
+};
+
+// Everything a block works on; D is the head dimension rounded up to 64, 128 or 256.
+template <element U, int D>
+struct backward_tiles {
+  static constexpr int rows = layout::round_up(48, mma_rows);
+  static constexpr int keys = D > 128 ? 64 : 96;
+
+  st<U, keys, D, layout::row_panels> k;
+  st<U, keys, D, layout::col_panels> k_cols;
+  st<U, keys, D, layout::row_panels> v;
+  rt<float, keys, D> dk;
+  rt<float, keys, D> dv;
+
+  st<U, rows, D, layout::rows> q;
+  st<U, rows, D, layout::col_panels> q_cols;
+  st<U, rows, D, layout::rows> dout;
+  st<U, rows, D, layout::col_panels> dout_cols;
+  gradient_tiles<U, rows, keys> scores;
+  row_terms<rows> terms;
+  rt<float, rows, D> dq;
+  rt<float, rows, D> dq_before;
+};
+
+// What all blocks of one call share.
+struct backward_call {
+  const attention_problem& problem;
+  signed_scale scale;
+  row_term_arrays terms;
+  float* dq;            // sums of dQ strips, [B * K, T * G, D]; null if the array dq itself is f32
+  std::int32_t* turns;  // how many blocks have added to a strip, [B * K, strips]
+  std::int64_t strips;  // per key head
+  failure_flag failure;
+
+  HK_INLINE plane<float> dq_sums(const kv_head& head, std::int64_t head_index) const {
+    if (!dq) return head.query_plane(static_cast<float*>(problem.dq), head.rows());
+    float* first = dq + head_index * head.all_rows() * problem.head_dim;
+    return {first, head.rows(), problem.head_dim, problem.head_dim};
+  }
+};
+
+template <element U, int D>
+struct backward_block {
+  using tiles_type = backward_tiles<U, D>;
+
+  backward_call& call;
+  const kv_head& head;
+  std::int64_t head_index;
+  std::int64_t key;
+  tiles_type& tiles;
+
+  // The keys [key, all.end), of which those past the key length get zeros.
+  HK_INLINE void run(span all) {
+    const attention_problem& p = head.problem;
+    const span seen{key, std::min(all.end, head.visibility.keys)};
+    if (!seen.empty()) {
+      begin();
+      const span rows = head.rows_of_queries(head.visibility.queries_of(seen));
+      const std::int64_t first = rows.begin / tiles_type::rows;
+      for (std::int64_t i = first; i * tiles_type::rows < rows.end; ++i) step(i);
+      scale(tiles.dk, tiles.dk, call.scale.factor);
+      store_keys(p.dk, head, tiles.dk, key);
+      store_keys(p.dv, head, tiles.dv, key);
+    }
+    const span unseen{std::max(key, head.visibility.keys), all.end};
+    zero_key_rows(p.dk, head, unseen);
+    zero_key_rows(p.dv, head, unseen);
+  }
+
+ private:
+  void begin() {
+    load_keys(tiles.k, head, head.problem.k, key);
+    load_keys(tiles.k_cols, head, head.problem.k, key);
+    load_keys(tiles.v, head, head.problem.v, key);
+    tiles.dk.resize_rows(tiles.k.rows());
+    tiles.dv.resize_rows(tiles.k.rows());
+    zero(tiles.dk);
+    zero(tiles.dv);
+  }
+
+  // One strip of query rows.
+  void step(std::int64_t strip) {
+    const std::int64_t row = strip * tiles_type::rows;
+    const span queries = head.queries_of_rows({row, std::min(row + tiles_type::rows, head.rows())});
+    const span keys = head.visibility.keys_of(queries);
+    if (keys.end <= key || keys.begin >= key + tiles_type::keys) return;
+    load_strip(row);
+    probabilities(queries, row);
+    accumulate();
+    add_dq(strip, {keys.begin / tiles_type::keys, (keys.end - 1) / tiles_type::keys + 1});
+  }
+
+  HK_NOINLINE void load_strip(std::int64_t row) {
+    const attention_problem& p = head.problem;
+    load_queries(tiles.q, head, p.q, row);
+    load_queries(tiles.q_cols, head, p.q, row);
+    load_queries(tiles.dout, head, p.dout, row);
+    load_queries(tiles.dout_cols, head, p.dout, row);
+    apply_sign(tiles.q, call.scale.sign);
+    apply_sign(tiles.q_cols, call.scale.sign);
+    call.terms.load_to(tiles.terms, head_index, row);
+  }
+
+  // P and dS.
+  HK_NOINLINE void probabilities(span queries, std::int64_t row) {
+    auto& scores = tiles.scores;
+    const int rows = tiles.q.rows();
+    scores.s.resize_rows(rows);
+    scores.dp.resize_rows(rows);
+    zero(scores.s);
+    zero(scores.dp);
+    mma_ABt(scores.s, tiles.q, tiles.k);
+    mma_ABt(scores.dp, tiles.dout, tiles.v);
+    if (!head.visibility.all(queries, {key, key + tiles_type::keys}))
+      mask_invisible(scores.s, head.visibility, row, head.group, key);
+    scores.p().resize_rows(rows);
+    scores.ds().resize_rows(rows);
+    probability_gradients(scores.p(), scores.ds(), scores.s, scores.dp, tiles.terms,
+                          call.scale.factor);
+  }
+
+  HK_NOINLINE void accumulate() {
+    auto& scores = tiles.scores;
+    mma_AtB(tiles.dv, scores.transposed(scores.p()), tiles.dout_cols);
+    mma_AtB(tiles.dk, scores.transposed(scores.ds()), tiles.q_cols);
+    tiles.dq.resize_rows(tiles.q.rows());
+    zero(tiles.dq);
+    mma_AB(tiles.dq, scores.ds(), tiles.k_cols);
+  }
+
+  // Adds to the sum of a strip's dQ when it is this block's turn; the last of the key blocks that
+  // the strip sees rounds it.
+  HK_NOINLINE void add_dq(std::int64_t strip, span blocks) {
+    const std::int64_t block = key / tiles_type::keys;
+    const coord at{strip * tiles_type::rows, 0};
+    std::int32_t* turn = call.turns + head_index * call.strips + strip;
+    const plane<float> sums = call.dq_sums(head, head_index);
+    wait_for(turn, static_cast<std::int32_t>(block - blocks.begin));
+    if (block > blocks.begin) {
+      load(tiles.dq_before, sums, at);
+      add(tiles.dq, tiles.dq_before, tiles.dq);
+    }
+    if (block + 1 < blocks.end) {
+      store(sums, tiles.dq, at);
+    } else {
+      scale(tiles.dq, tiles.dq, head.problem.scale);
+      store_queries(head.problem.dq, head, tiles.dq, at.row);
+    }
+    __atomic_fetch_add(turn, 1, __ATOMIC_RELEASE);
+  }
+
+  // A block that found no memory never takes its turn, so a failure ends all waiting.
+  void wait_for(const std::int32_t* turn, std::int32_t mine) const {
+    while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != mine && !call.failure.raised()) sched_yield();
+  }
+};
+
+// Block `index`: key heads alternate fastest.
+template <element U, int D>
+HK_INLINE void run_backward_block(backward_call& call, std::int64_t index) {
+  using tiles_type = backward_tiles<U, D>;
+  auto* tiles = shared_tiles<tiles_type>();
+  if (!tiles) return call.failure.raise();
+  const attention_problem& p = call.problem;
+  const std::int64_t heads = p.batch * p.kv_heads;
+  const kv_head head(p, index % heads);
+  const std::int64_t key = index / heads * tiles_type::keys;
+  backward_block<U, D>{call, head, index % heads, key, *tiles}.run(
+      {key, std::min(key + tiles_type::keys, p.keys)});
+}
+
+// The call's scratch: all row terms, the sums of dQ and the turns, in one piece of memory.
+class backward_scratch {
+ public:
+  backward_scratch(const attention_problem& p, std::int64_t strips) {
+    const std::int64_t all_rows = p.batch * p.heads * p.queries;
+    const std::int64_t sums = p.type == dtype::f32 ? 0 : all_rows * p.head_dim;
+    const std::int64_t turns = p.batch * p.kv_heads * strips;
+    memory_ = static_cast<float*>(std::malloc((3 * all_rows + sums + turns) * sizeof(float) + 1));
+    if (!memory_) return;
+    terms = {memory_, memory_ + all_rows, memory_ + 2 * all_rows,
+             p.queries * (p.heads / p.kv_heads)};
+    if (sums > 0) dq = memory_ + 3 * all_rows;
+    this->turns = reinterpret_cast<std::int32_t*>(memory_ + 3 * all_rows + sums);
+    std::memset(this->turns, 0, turns * sizeof(std::int32_t));
+  }
+  backward_scratch(const backward_scratch&) = delete;
+  backward_scratch& operator=(const backward_scratch&) = delete;
+  ~backward_scratch() { std::free(memory_); }
+
+  bool allocated() const { return memory_ != nullptr; }
+
+  row_term_arrays terms{};
+  float* dq = nullptr;
+  std::int32_t* turns = nullptr;
+
+ private:
+  float* memory_;
+};
+
+// Without query heads there are no rows, and nothing to fold.
+inline void zero_key_gradients(const attention_problem& p) {
+  const std::int64_t bytes = p.batch * p.keys * p.kv_heads * p.head_dim * size_in_bytes(p.type);
+  if (bytes == 0) return;
+  std::memset(p.dk, 0, bytes);
+  std::memset(p.dv, 0, bytes);
+}
+
+template <element U, int D>
+HK_INLINE status attention_backward(const attention_problem& p, const launcher& launch) {
+  using tiles_type = backward_tiles<U, D>;
+  if (p.heads == 0 || p.kv_heads == 0) {
+    zero_key_gradients(p);
+    return status::ok;
+  }
+  const std::int64_t rows = p.queries * (p.heads / p.kv_heads);
+  const std::int64_t strips = (rows + tiles_type::rows - 1) / tiles_type::rows;
+  const backward_scratch scratch(p, strips);
+  if (!scratch.allocated()) return status::out_of_memory;
+  const status found = find_row_terms<U, D>(p, scratch.terms, launch);
+  if (found != status::ok) return found;
+
+  backward_call call{p, signed_scale(p.scale), scratch.terms, scratch.dq, scratch.turns, strips,
+                     {}};
+  const std::int64_t key_blocks = (p.keys + tiles_type::keys - 1) / tiles_type::keys;
+  const auto block = [&](std::int64_t index) { run_backward_block<U, D>(call, index); };
+  for_each_block(launch, p.batch * p.kv_heads * key_blocks, block);
+  return call.failure.raised() ? status::out_of_memory : status::ok;
+}
+
+}  // namespace attention
+}  // namespace HK_ARCH_NAMESPACE
+}  // namespace hk

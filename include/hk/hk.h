@@ -15,5 +15,6 @@
 #include "hk/types/register_vector.h"
 #include "hk/types/shared_tile.h"
 #if HK_ARCH_HOST
+#include "hk/arch/host/blocks.h"
 #include "hk/arch/host/workspace.h"
 #endif

@@ -2,9 +2,9 @@
 // instruction (shared_layouts.h), so that products read it in order.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "hk/arch/host/register_tile.h"
 #include "hk/arch/host/register_vector.h"
@@ -21,9 +21,6 @@ HK_INLINE int inside(std::int64_t limit, std::int64_t first, int extent) {
   const std::int64_t left = limit - first;
   return left <= 0 ? 0 : left < extent ? static_cast<int>(left) : extent;
 }
-
-template <class T>
-using value_type = std::remove_const_t<T>;
 
 // `lanes` groups of operand type U from the `count` elements at p, as 32-bit lanes: floats, or
 // pairs of bf16 as they are. Elements behind `count` are zero.
@@ -129,8 +126,9 @@ HK_INLINE void load(rt<float, R, C>& tile, plane<T> src, coord at) {
 // v[j] = p[j] for j < count, and 0 behind.
 template <int N, element T>
 HK_INLINE void load(rv<float, N>& v, const T* p, std::int64_t count) {
+  const int end = memory::inside(count, 0, N);
   for (int i = 0; i < rv<float, N>::fragments; ++i) {
-    const int left = memory::inside(count, i * simd::lanes, simd::lanes);
+    const int left = memory::inside(end, i * simd::lanes, simd::lanes);
     v.set(i, left > 0 ? simd::load_first(p + i * simd::lanes, left) : simd::f32{});
   }
 }
@@ -151,8 +149,9 @@ HK_INLINE void store(plane<T> dst, const rt<U, R, C>& tile, coord at) {
 // p[j] = v[j] for j < count.
 template <int N, element T>
 HK_INLINE void store(T* p, const rv<float, N>& v, std::int64_t count) {
+  const int end = memory::inside(count, 0, N);
   for (int i = 0; i < rv<float, N>::fragments; ++i) {
-    const int left = memory::inside(count, i * simd::lanes, simd::lanes);
+    const int left = memory::inside(end, i * simd::lanes, simd::lanes);
     if (left > 0) simd::store_first(p + i * simd::lanes, v.get(i), left);
   }
 }

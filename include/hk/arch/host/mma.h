@@ -10,6 +10,7 @@
 
 #include "hk/arch/host/register_tile.h"
 #include "hk/arch/host/shared_layouts.h"
+#include "hk/types/register_tile.h"
 #include "hk/types/shared_tile.h"
 
 namespace hk {
@@ -68,7 +69,9 @@ template <int Rows, element U>
 HK_NOINLINE void multiply_rows(float* HK_RESTRICT d, std::int64_t d_row, a_operand<U> a,
                                const U* HK_RESTRICT b, int steps) {
   for (int i = 0; i < Rows; ++i) __builtin_prefetch(d + i * d_row, 1);
-  accumulators<Rows> acc{};
+  accumulators<Rows> acc;
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < panel_fragments; ++j) acc[i][j] = simd::f32{};
 #pragma GCC unroll 4
   for (int s = 0; s < steps; ++s) {
     multiply_step<Rows>(acc, a, b);

@@ -128,6 +128,13 @@ HK_TEST(maps_with_a_value_per_column) {
       [](int r, int c) { return x_at(r, c) / v_at(c); });
 }
 
+// The operands are small multiples of powers of two: x * y + x is exact, fused or not.
+HK_TEST(mul_add_of_three_tiles) {
+  check_map(
+      "mul_add", [](auto& o) { hk::mul_add(o.dst, o.x, o.y, o.x); },
+      [](int r, int c) { return x_at(r, c) * y_at(r, c) + x_at(r, c); });
+}
+
 HK_TEST(exp2_of_a_tile) {
   operands<float> o;
   hk::exp2(o.dst, o.x);
@@ -192,6 +199,7 @@ void check_vector_maps() {
   hk::min(dst, x, y), check([](int j) { return std::min(v_at(j), y_at(j, 1)); });
   hk::copy(dst, x), check(v_at);
   hk::neg(dst, dst), check([](int j) { return -v_at(j); });
+  hk::mul_add(dst, x, x, y), check([](int j) { return v_at(j) * v_at(j) + y_at(j, 1); });
   hk::scale(dst, x, 3.0f), check([](int j) { return v_at(j) * 3.0f; });
   hk::shift(dst, x, 3.0f), check([](int j) { return v_at(j) + 3.0f; });
   hk::zero(dst), check([](int) { return 0.0f; });
@@ -209,6 +217,29 @@ HK_TEST(maps_of_vectors) {
   check_vector_maps<1>();
   check_vector_maps<2 * lanes>();
   check_vector_maps<3 * lanes + 1>();
+}
+
+namespace {
+
+// Pairs of neighbours split and join; N elements come from whole fragments, or end in part of one.
+template <int N>
+void check_interleaving() {
+  hk::rv<float, 2 * N> pairs;
+  hk::rv<float, N> even, odd;
+  unit::set_all(pairs, [](int j) { return static_cast<float>(j); });
+  hk::deinterleave(even, odd, pairs);
+  CHECK_EQ(unit::differences(even, [](int j) { return 2.0f * j; }), 0);
+  CHECK_EQ(unit::differences(odd, [](int j) { return 2.0f * j + 1.0f; }), 0);
+  hk::interleave(pairs, odd, even);
+  CHECK_EQ(unit::differences(pairs, [](int j) { return static_cast<float>(j ^ 1); }), 0);
+}
+
+}  // namespace
+
+HK_TEST(interleaving_of_vectors) {
+  check_interleaving<lanes>();
+  check_interleaving<4 * lanes>();
+  check_interleaving<2 * lanes - 1>();
 }
 
 HK_TEST(maps_of_a_tile_with_column_fragments) {

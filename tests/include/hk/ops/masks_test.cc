@@ -68,6 +68,30 @@ HK_TEST(masked_elements_take_the_value_as_it_is) {
   CHECK_EQ(unit::differences(tile, [](int, int) { return unit::nan; }), 0);
 }
 
+namespace {
+
+template <int N>
+void check_vector_masks() {
+  hk::rv<float, N> v;
+  const auto number = [](int j) { return static_cast<float>(j); };
+  for (int first = -1; first <= N + 1; ++first) {
+    unit::set_all(v, number);
+    hk::right_fill(v, first, -1.0f);
+    CHECK_EQ(unit::differences(v, [=](int j) { return j < first ? number(j) : -1.0f; }), 0);
+  }
+  unit::set_all(v, number);
+  hk::mask(v, [](auto j) { return (j & 1) == 0; }, unit::nan);
+  CHECK_EQ(unit::differences(v, [=](int j) { return j % 2 ? unit::nan : number(j); }), 0);
+}
+
+}  // namespace
+
+HK_TEST(masks_of_vectors) {
+  check_vector_masks<1>();
+  check_vector_masks<2 * lanes>();
+  check_vector_masks<3 * lanes - 1>();
+}
+
 HK_TEST(rows_out_of_use_are_left_alone) {
   unit::for_each_element([]<class T>() {
     hk::rt<T, R, C> tile;

@@ -69,6 +69,13 @@ HK_TEST(select_takes_lanes_by_mask) {
   }
 }
 
+HK_TEST(select_takes_all_or_nothing_by_a_bool) {
+  for (bool yes : {true, false}) {
+    const f32 x = hk::simd::select(yes, hk::simd::splat(1.0f), hk::simd::splat(2.0f));
+    for (int l = 0; l < lanes; ++l) CHECK_EQ(x[l], yes ? 1.0f : 2.0f);
+  }
+}
+
 HK_TEST(maximum_and_minimum_take_the_second_operand_of_nan) {
   int wrong = 0;
   for_each_pair(hk::fn::max, [&](float x, float y, float result) {
@@ -91,6 +98,17 @@ HK_TEST(fma_multiplies_and_adds) {
         wrong += !unit::same(received, multiply_add(a, b, c));
       }
   CHECK_EQ(wrong, 0);
+}
+
+HK_TEST(multiply_high_gives_the_upper_32_bits) {
+  std::mt19937 generator(9);
+  for (int i = 0; i < 1000; ++i) {
+    hk::simd::u32 a;
+    for (int l = 0; l < lanes; ++l) a[l] = static_cast<std::uint32_t>(generator());
+    const std::uint32_t b = i ? static_cast<std::uint32_t>(generator()) : 0xffffffffu;
+    const hk::simd::u32 high = hk::simd::multiply_high(a, b);
+    for (int l = 0; l < lanes; ++l) CHECK_EQ(high[l], std::uint64_t{a[l]} * b >> 32);
+  }
 }
 
 HK_TEST(widening_loads_agree_with_scalars_for_every_pattern) {
@@ -179,6 +197,32 @@ HK_TEST(reduce_is_a_tree_of_halves) {
   const f32 x = hk::simd::load(values.data());
   CHECK_EQ(hk::simd::reduce(x, [](f32 a, f32 b) { return a + b; }), tree[0]);
   CHECK_EQ(hk::simd::reduce(x, hk::fn::max), *std::max_element(values.begin(), values.end()));
+}
+
+HK_TEST(deinterleave_splits_and_interleave_joins) {
+  f32 a, b, even, odd;
+  for (int l = 0; l < lanes; ++l) a[l] = static_cast<float>(l);
+  for (int l = 0; l < lanes; ++l) b[l] = static_cast<float>(l + lanes);
+  hk::simd::deinterleave(even, odd, a, b);
+  for (int l = 0; l < lanes; ++l) {
+    CHECK_EQ(even[l], static_cast<float>(2 * l));
+    CHECK_EQ(odd[l], static_cast<float>(2 * l + 1));
+  }
+  hk::simd::interleave(even, odd, even, odd);
+  for (int l = 0; l < lanes; ++l) {
+    CHECK_EQ(even[l], a[l]);
+    CHECK_EQ(odd[l], b[l]);
+  }
+}
+
+HK_TEST(transpose_blocks_exchanges_rows_and_lanes_of_each_block) {
+  f32 x[4];
+  for (int i = 0; i < 4; ++i)
+    for (int l = 0; l < lanes; ++l) x[i][l] = static_cast<float>(i * lanes + l);
+  hk::simd::transpose_blocks(x);
+  for (int i = 0; i < 4; ++i)
+    for (int l = 0; l < lanes; ++l)
+      CHECK_EQ(x[i][l], static_cast<float>(l % 4 * lanes + l / 4 * 4 + i));
 }
 
 HK_TEST(transpose_exchanges_rows_and_lanes) {

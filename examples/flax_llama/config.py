@@ -18,9 +18,14 @@ class UserError(Exception):
     """A mistake of the caller's, told in one sentence and without a traceback."""
 
 
-def option(default: Any, text: str, least: float | None = 1) -> Any:
-    """A field with its help text; its least value, or None for any above 0."""
-    return dataclasses.field(default=default, metadata={"help": text, "least": least})
+def option(group: str, default: Any, text: str, least: float | None = 1) -> Any:
+    """A field with its place and words in --help.
+
+    `least` is the least value of a number, or None for any above 0.
+    """
+    return dataclasses.field(
+        default=default, metadata={"group": group, "help": text, "least": least}
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,26 +36,29 @@ class Config:
     N query heads, K key/value heads, H head width, F feed-forward width, V vocabulary.
     """
 
-    # Model.
-    implementation: Implementation = option("hk", "what computes the model's ops")
-    dim: int = option(256, "model width D")
-    layers: int = option(4, "number of decoder blocks")
-    heads: int = option(8, "query heads N")
-    kv_heads: int = option(2, "key/value heads K; N is a multiple of K")
-    head_dim: int = option(64, "head width H, even")
-    ffn_dim: int = option(704, "feed-forward width F")
-    tied: bool = option(True, "use the embedding as the output head too")
-    rope_base: float = option(10000.0, "base of the rotary frequencies", None)
-    # Data: a step sees `batch` windows of `length` bytes.
-    batch: int = option(2, "windows per step B")
-    length: int = option(512, "bytes per window T")
-    # Optimiser: AdamW, linear warm-up, then a cosine to a tenth of the peak rate.
-    steps: int = option(450, "training steps")
-    learning_rate: float = option(1.5e-3, "peak learning rate", None)
-    warmup: int = option(60, "steps of linear warm-up", 0)
-    weight_decay: float = option(0.1, "AdamW's decay of matrices", 0)
-    clip: float = option(1.0, "global norm to which gradients are clipped", None)
-    seed: int = option(0, "seed of the weights, the data order and the sample", 0)
+    implementation: Implementation = option(
+        "model", "hk", "what computes the model's ops"
+    )
+    dim: int = option("model", 256, "model width D")
+    layers: int = option("model", 4, "number of decoder blocks")
+    heads: int = option("model", 8, "query heads N")
+    kv_heads: int = option("model", 2, "key/value heads K; N is a multiple of K")
+    head_dim: int = option("model", 64, "head width H, even")
+    ffn_dim: int = option("model", 704, "feed-forward width F")
+    tied: bool = option("model", True, "use the embedding as the output head too")
+    rope_base: float = option("model", 10000.0, "base of the rotary frequencies", None)
+    batch: int = option("training", 2, "windows per step B")
+    length: int = option("training", 512, "bytes per window T")
+    steps: int = option("training", 450, "training steps")
+    learning_rate: float = option("training", 1.5e-3, "peak learning rate", None)
+    warmup: int = option("training", 60, "steps of linear warm-up", 0)
+    weight_decay: float = option("training", 0.1, "AdamW's decay of matrices", 0)
+    clip: float = option(
+        "training", 1.0, "global norm to which gradients are clipped", None
+    )
+    seed: int = option(
+        "training", 0, "seed of the weights, the data order and the sample", 0
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -88,7 +96,11 @@ def flag(name: str) -> str:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds a flag per field; a flag not given is absent from the parsed namespace."""
     hints = typing.get_type_hints(Config)
+    groups: dict[str, Any] = {}
     for field in dataclasses.fields(Config):
+        group = field.metadata["group"]
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
         text = f"{field.metadata['help']} (default: {field.default})"
         kind: dict[str, Any] = {"type": hints[field.name]}
         if hints[field.name] is bool:
@@ -97,7 +109,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             kind = {"choices": typing.get_args(Implementation)}
         else:
             kind["metavar"] = hints[field.name].__name__.upper()
-        parser.add_argument(
+        groups[group].add_argument(
             flag(field.name), default=argparse.SUPPRESS, help=text, **kind
         )
 

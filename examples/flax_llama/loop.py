@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from tqdm import tqdm
 
 from examples.flax_llama import data
@@ -17,8 +18,9 @@ from examples.flax_llama.checkpoint import RunFolder
 from examples.flax_llama.config import Config, UserError
 from examples.flax_llama.optimise import TrainState, compile_step, loss_function
 
-# Windows on which the validation loss is measured, in batches of the training's size.
-VALIDATION_BATCHES = 8
+# The validation loss is a mean over this many windows of T bytes, so many at a time.
+VALIDATION_WINDOWS = 32
+VALIDATION_BATCH = 8
 
 
 @contextlib.contextmanager
@@ -26,7 +28,11 @@ def announced(text: str) -> Iterator[None]:
     """Says what goes on before, and how long it took after."""
     print(f"{text} ...", end=" ", flush=True)
     begin = time.perf_counter()
-    yield
+    try:
+        yield
+    except BaseException:
+        print()
+        raise
     print(f"{time.perf_counter() - begin:.1f} s", flush=True)
 
 
@@ -36,39 +42,39 @@ def compiled_step(config: Config, state: TrainState) -> Any:
         with announced(f"Compiling the training step ({config.implementation})"):
             return compile_step(config, state)
     except NotImplementedError as error:
-        print()
         raise UserError(f"{error} (--implementation xla runs without HK.)") from error
 
 
 class Evaluation:
-    """The mean loss over fixed windows of the validation split."""
+    """The mean loss over fixed windows of the validation split, in nats per byte."""
 
-    def __init__(self, config: Config, tokens: Any):
-        windows = data.validation_batches(
-            tokens, VALIDATION_BATCHES, config.batch, config.length
+    def __init__(self, config: Config, tokens: np.ndarray, params: Any):
+        count = VALIDATION_WINDOWS // VALIDATION_BATCH
+        self._windows = jnp.asarray(
+            data.validation_batches(tokens, count, VALIDATION_BATCH, config.length)
         )
-        self.windows = jnp.asarray(windows)
         loss = loss_function(config)
-        self._mean = jax.jit(
-            lambda params, windows: jnp.mean(
-                jax.lax.map(lambda window: loss(params, window), windows)
-            )
-        )
 
-    def __call__(self, state: TrainState) -> float:
-        """Nats per byte."""
-        return float(self._mean(state.params, self.windows))
+        @jax.jit
+        def mean(params: Any, windows: jax.Array) -> jax.Array:
+            return jnp.mean(jax.lax.map(lambda window: loss(params, window), windows))
+
+        with announced("Compiling the validation loss"):
+            self._mean = mean.lower(params, self._windows).compile()
+
+    def __call__(self, params: Any) -> float:
+        """The loss of these parameters."""
+        return float(self._mean(params, self._windows))
 
 
 class Fit:
-    """Trains from a state to `config.steps`, recording and saving in a folder."""
+    """Trains to `config.steps`, recording losses and saving checkpoints in a folder."""
 
     def __init__(self, config: Config, splits: data.Data, data_path: str):
         self.config = config
         self.splits = splits
         self.data_path = data_path
         self.fingerprint = splits.fingerprint()
-        self.evaluation = Evaluation(config, splits.validation)
 
     def batch(self, step: int) -> jax.Array:
         """The window s32[B, T+1] that follows `step` done steps."""
@@ -84,6 +90,7 @@ class Fit:
 
         Consumes `state`. Raises UserError when the loss is no longer finite.
         """
+        evaluation = Evaluation(self.config, self.splits.validation, state.params)
         total, done = self.config.steps, int(state.step)
         seconds = 0.0
         with tqdm(total=total, initial=done, unit="step", desc="Training") as bar:
@@ -96,7 +103,9 @@ class Fit:
                 bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s")
                 bar.update()
                 if number % every == 0 or number == total:
-                    self._save(folder, state)
+                    validation = evaluation(state.params)
+                    folder.metrics.add(number, "validation", validation)
+                    folder.save(state, self.config, self.data_path, self.fingerprint)
         return state
 
     def _recorded(self, folder: RunFolder, step: int, loss: float) -> float:
@@ -106,7 +115,3 @@ class Fit:
             )
         folder.metrics.add(step, "training", loss)
         return loss
-
-    def _save(self, folder: RunFolder, state: TrainState) -> None:
-        folder.metrics.add(int(state.step), "validation", self.evaluation(state))
-        folder.save(state, self.config, self.data_path, self.fingerprint)

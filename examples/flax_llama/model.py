@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 import jax_hipkittens as hk
-from examples.flax_llama.config import Config
+from examples.flax_llama.config import Config, Implementation
 from examples.flax_llama.data import VOCABULARY
 
 DTYPE = jnp.bfloat16
@@ -144,7 +144,9 @@ class Block(nnx.Module):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def embed(table: jax.Array, tokens: jax.Array, implementation: str) -> jax.Array:
+def embed(
+    table: jax.Array, tokens: jax.Array, implementation: Implementation
+) -> jax.Array:
     """Rows of table[V, D] for tokens[B, T], as bf16[B, T, D].
 
     The gradient is a GEMM with the one-hot tokens, which at V = 256 is far quicker on a
@@ -155,13 +157,13 @@ def embed(table: jax.Array, tokens: jax.Array, implementation: str) -> jax.Array
 
 
 def _embed_forward(
-    table: jax.Array, tokens: jax.Array, implementation: str
+    table: jax.Array, tokens: jax.Array, implementation: Implementation
 ) -> tuple[jax.Array, jax.Array]:
     return embed(table, tokens, implementation), tokens
 
 
 def _embed_backward(
-    implementation: str, tokens: jax.Array, gradient: jax.Array
+    implementation: Implementation, tokens: jax.Array, gradient: jax.Array
 ) -> tuple[jax.Array, None]:
     one_hot = jax.nn.one_hot(tokens.reshape(-1), VOCABULARY, dtype=gradient.dtype)
     rows = gradient.reshape(-1, gradient.shape[-1])

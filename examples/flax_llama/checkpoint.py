@@ -38,17 +38,20 @@ class RunFolder:
     def create(cls, path: pathlib.Path | None) -> RunFolder:
         """A folder for a new run; by default one named after the time, under runs/.
 
-        Raises UserError when it holds a run already.
+        Raises UserError when it holds a checkpoint already.
         """
         if path is None:
             now = datetime.datetime.now()
             path = pathlib.Path("runs") / now.strftime("%Y-%m-%d-%H%M%S")
-        if (path / "checkpoints").exists():
+        folder = cls(path)
+        if folder._manager.latest_step() is not None:
             raise UserError(
                 f"{path} holds a run already: continue it with --resume {path}, or"
                 " choose another --out."
             )
-        return cls(path)
+        # A run that stopped before its first checkpoint begins again.
+        folder.metrics.forget_after(0)
+        return folder
 
     @classmethod
     def open(cls, path: pathlib.Path) -> RunFolder:

@@ -11,6 +11,8 @@ import time
 import pytest
 
 from examples.flax_llama import train
+from examples.flax_llama.checkpoint import RunFolder
+from examples.flax_llama.config import UserError
 
 SCRIPT = pathlib.Path(train.__file__)
 QUICK = ["--compare-pairs", "0", "--sample-bytes", "0"]
@@ -91,6 +93,21 @@ def test_a_mistake_is_one_sentence(
     assert error.startswith("error: ") and error.count("\n") == 1
     assert sentence in error
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_hk_cannot_serve_is_said(monkeypatch, capsys, tmp_path, text, tiny_flags):
+    flags = ["--data", text, "--out", tmp_path, *tiny_flags, "--head-dim", 512]
+    assert run_main(monkeypatch, *flags) == 1
+    error = capsys.readouterr().err
+    assert "512" in error and "(--implementation xla runs without HK.)" in error
+
+
+def test_a_run_without_a_checkpoint_begins_again(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    folder.metrics.add(1, "training", 2.0)
+    assert RunFolder.create(tmp_path).metrics.series("training") == []
+    with pytest.raises(UserError, match="There is no checkpoint to resume"):
+        RunFolder.open(tmp_path)
 
 
 def test_help_names_every_group(monkeypatch, capsys):

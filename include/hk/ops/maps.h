@@ -39,16 +39,16 @@ HK_INLINE void map(D& dst, F f, const S&... src) {
 
 // dst[r][c] = f(src[r][c], v[r])
 template <register_tile D, register_tile S, register_vector V, class F>
-  requires same_shape<D, S>
 HK_INLINE void map_row(D& dst, const S& src, const V& v, F f) {
+  static_assert(same_shape<D, S>, "a row map needs tiles of the same shape");
   static_assert(V::length >= D::rows_max, "a row map needs a value for each row of the tile");
   dst.each([&](auto at) HK_LAMBDA_INLINE { dst.set(at, f(src.get(at), D::row_value(v, at))); });
 }
 
 // dst[r][c] = f(src[r][c], v[c])
 template <register_tile D, register_tile S, register_vector V, class F>
-  requires same_shape<D, S>
 HK_INLINE void map_col(D& dst, const S& src, const V& v, F f) {
+  static_assert(same_shape<D, S>, "a column map needs tiles of the same shape");
   static_assert(V::length == D::cols, "a column map needs a value for each column of the tile");
   dst.each([&](auto at) HK_LAMBDA_INLINE { dst.set(at, f(src.get(at), D::col_value(v, at))); });
 }

@@ -145,48 +145,89 @@ HK_INLINE a_operand<U> columns_of(const st<U, R, C, layout::col_strips>& a) {
 
 constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
 
-template <class D>
-concept accumulator =
-    register_tile<D> && std::same_as<typename D::T, float> && D::cols % mma_panel == 0;
+template <class V, class Layout>
+concept in_layout = shared_tile<V> && std::same_as<typename V::Layout, Layout>;
+
+// What every product asks of its tiles.
+template <class D, class A, class B>
+constexpr void check_tiles() {
+  static_assert(register_tile<D> && std::same_as<typename D::T, float>,
+                "a product accumulates into a register tile of floats");
+  static_assert(D::cols % mma_panel == 0,
+                "the columns of a product's tile are a multiple of mma_panel");
+  static_assert(std::same_as<typename A::T, typename B::T>,
+                "A and B of a product have one element type");
+  static_assert(std::same_as<typename A::T, operand<typename A::T>>,
+                "products are computed in operand<T>, to which loads into shared tiles convert");
+}
+
+// A of mma_AB and mma_ABt, or of mma_AtB and mma_AtBt, as the instruction takes it.
+template <class A>
+HK_INLINE auto row_operand(const A& a) {
+  static_assert(
+      requires { rows_of(a); },
+      "A of mma_AB and mma_ABt is a register tile, or a shared tile in layout::rows");
+  return rows_of(a);
+}
+template <class A>
+HK_INLINE auto column_operand(const A& a) {
+  static_assert(
+      requires { columns_of(a); },
+      "A of mma_AtB and mma_AtBt is a shared tile in layout::grouped_rows or "
+      "layout::col_strips, or any row-major tile of floats");
+  return columns_of(a);
+}
+
+// D += A B over the columns and rows of B in use, or those of its transpose.
+template <class D, element U, class B>
+HK_INLINE void multiply_by_columns(D& d, a_operand<U> a, const B& b) {
+  static_assert(in_layout<B, layout::col_panels>,
+                "B of mma_AB and mma_AtB is a shared tile in layout::col_panels");
+  static_assert(B::cols_max <= D::cols, "the product's tile is at least as wide as B");
+  multiply(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
+           ceil_div(b.cols(), mma_panel), ceil_div(b.rows(), mma_group<U>));
+}
+template <class D, element U, class B>
+HK_INLINE void multiply_by_rows(D& d, a_operand<U> a, const B& b) {
+  static_assert(in_layout<B, layout::row_panels>,
+                "B of mma_ABt and mma_AtBt is a shared tile in layout::row_panels");
+  static_assert(B::rows_max <= D::cols, "the product's tile is at least as wide as B has rows");
+  multiply(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
+           ceil_div(b.rows(), mma_panel), ceil_div(b.cols(), mma_group<U>));
+}
 
 }  // namespace mma
 
-// D[i][j] += sum over k of A[i][k] B[k][j], for the rows of D in use and the columns of B in use
-// (rounded up to a panel; D's other columns stay). A has at least D's rows, and B's rows as
-// columns.
-template <mma::accumulator D, class A, element U, int R, int C>
-HK_INLINE void mma_AB(D& d, const A& a, const st<U, R, C, layout::col_panels>& b) {
-  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
-  static_assert(C <= D::cols, "the product's tile is at least as wide as B");
-  mma::multiply(d, mma::rows_of(a), b.data, layout::col_panels::stride<U>(R, C),
-                mma::ceil_div(b.cols(), mma_panel), mma::ceil_div(b.rows(), mma_group<U>));
+// Products add to the rows of D in use, and to as many columns as B has, rounded up to a panel. A
+// has at least D's rows; the reduction is as long as B says. It goes on to the end of a group, over
+// zeros of B: what a register tile A holds there must be finite.
+
+// D[i][j] += sum over k of A[i][k] B[k][j].
+template <class D, class A, class B>
+HK_INLINE void mma_AB(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_columns(d, mma::row_operand(a), b);
 }
 
 // D[i][j] += sum over k of A[i][k] B[j][k].
-template <mma::accumulator D, class A, element U, int R, int C>
-HK_INLINE void mma_ABt(D& d, const A& a, const st<U, R, C, layout::row_panels>& b) {
-  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
-  static_assert(R <= D::cols, "the product's tile is at least as wide as B has rows");
-  mma::multiply(d, mma::rows_of(a), b.data, layout::row_panels::stride<U>(R, C),
-                mma::ceil_div(b.rows(), mma_panel), mma::ceil_div(b.cols(), mma_group<U>));
+template <class D, class A, class B>
+HK_INLINE void mma_ABt(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_rows(d, mma::row_operand(a), b);
 }
 
 // D[i][j] += sum over k of A[k][i] B[k][j].
-template <mma::accumulator D, class A, element U, int R, int C>
-HK_INLINE void mma_AtB(D& d, const A& a, const st<U, R, C, layout::col_panels>& b) {
-  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
-  static_assert(C <= D::cols, "the product's tile is at least as wide as B");
-  mma::multiply(d, mma::columns_of(a), b.data, layout::col_panels::stride<U>(R, C),
-                mma::ceil_div(b.cols(), mma_panel), mma::ceil_div(b.rows(), mma_group<U>));
+template <class D, class A, class B>
+HK_INLINE void mma_AtB(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_columns(d, mma::column_operand(a), b);
 }
 
 // D[i][j] += sum over k of A[k][i] B[j][k].
-template <mma::accumulator D, class A, element U, int R, int C>
-HK_INLINE void mma_AtBt(D& d, const A& a, const st<U, R, C, layout::row_panels>& b) {
-  static_assert(std::same_as<typename A::T, U>, "A and B of a product have one element type");
-  static_assert(R <= D::cols, "the product's tile is at least as wide as B has rows");
-  mma::multiply(d, mma::columns_of(a), b.data, layout::row_panels::stride<U>(R, C),
-                mma::ceil_div(b.rows(), mma_panel), mma::ceil_div(b.cols(), mma_group<U>));
+template <class D, class A, class B>
+HK_INLINE void mma_AtBt(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_rows(d, mma::column_operand(a), b);
 }
 
 }  // namespace HK_ARCH_NAMESPACE

@@ -1,0 +1,119 @@
+"""Says what this machine can run, and why not more: ``... doctor``."""
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import jax_hipkittens as hk
+from jax_hipkittens import _ffi
+
+# Every instruction set that the host's kernels are written for, best first.
+HOST_ISAS = {
+    "avx512_bf16": "x86-64 with AVX-512 and its bf16 dot products",
+    "avx512": "x86-64 with AVX-512 (F, BW, DQ, VL)",
+    "avx2": "x86-64 with AVX2, FMA and F16C",
+    "neon": "AArch64",
+    "plain": "any CPU",
+}
+_ISA_VARIABLE = "JAX_HIPKITTENS_HOST_ISA"
+_DEVICE_TARGETS = ("gfx950", "gfx942")
+
+
+def threads() -> int:
+    """How many threads XLA's pool has: one per CPU that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cpu_name() -> str:
+    """What the CPU calls itself."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def report() -> str:
+    """The whole text."""
+    sections = {
+        "jax_hipkittens": _versions(),
+        "Machine": _machine(),
+        "Targets": _targets(),
+        "Check": _check(),
+    }
+    lines = []
+    for title, section in sections.items():
+        lines += [title, *(f"  {line}" for line in section)]
+    return "\n".join(lines)
+
+
+def _versions() -> Iterator[str]:
+    yield f"version {hk.__version__}, Python {platform.python_version()}"
+    yield ", ".join(
+        f"{name} {_version(name)}" for name in ("jax", "jaxlib", "flax", "numpy")
+    )
+    status = _ffi.status()
+    built, runtime = map(_dotted, (status.handler_version, status.runtime_version))
+    yield f"XLA FFI: kernels built for {built}, this jaxlib has {runtime}"
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _dotted(version: tuple[int, int] | None) -> str:
+    return "unknown" if version is None else f"{version[0]}.{version[1]}"
+
+
+def _machine() -> Iterator[str]:
+    yield f"{cpu_name()}, {platform.machine()}, {threads()} threads"
+    yield f"JAX's default backend: {jax.default_backend()}, {jax.device_count()} device"
+
+
+def _targets() -> Iterator[str]:
+    status = _ffi.status()
+    if status.extension is None:
+        yield f"host: no; {status.problem}"
+    else:
+        yield from _host(status.extension)
+    for target in _DEVICE_TARGETS:
+        yield f"{target}: no; this version has kernels for the host only"
+
+
+def _host(extension: object) -> Iterator[str]:
+    here = extension.host_isas()  # type: ignore[attr-defined]
+    try:
+        used = extension.host_isa()  # type: ignore[attr-defined]
+    except ValueError as error:
+        yield f"host: no; {error}"
+    else:
+        chosen = f"set by {_ISA_VARIABLE}" if os.environ.get(_ISA_VARIABLE) else "best"
+        yield f"host: yes, with {used} ({chosen})"
+    for name, needs in HOST_ISAS.items():
+        verdict = "yes" if name in here else f"no; needs {needs}"
+        yield f"  {name}: {verdict}"
+
+
+def _check() -> Iterator[str]:
+    """Runs one small op on HK and on XLA."""
+    x = np.linspace(-3, 5, 64, dtype=np.float32).reshape(2, 32)
+    expected = np.asarray(hk.layer_norm(x, implementation="xla"))
+    try:
+        actual = np.asarray(hk.layer_norm(x, implementation="hk"))
+    except (NotImplementedError, ValueError, jax.errors.JaxRuntimeError) as error:
+        yield f"ops run on XLA alone: {error}"
+        return
+    error_size = float(np.abs(actual - expected).max())
+    verdict = "agrees with" if error_size < 1e-5 else "DIFFERS from"
+    yield f"layer_norm on HK {verdict} XLA (largest difference {error_size:.1e})"

@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+import pytest
+
+from jax_hipkittens import __main__ as command
+from jax_hipkittens import _ffi, doctor
+
+
+def test_report(capsys):
+    assert command.main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    used = _ffi.require().host_isa()
+    assert f"host: yes, with {used}" in text
+    assert f"{used}: yes" in text
+    assert "gfx950: no" in text and "gfx942: no" in text
+    assert "layer_norm on HK agrees with XLA" in text
+    assert f"{doctor.threads()} threads" in text
+
+
+def test_every_isa_of_the_build_is_described():
+    assert set(_ffi.require().host_isas()) <= set(doctor.HOST_ISAS)
+
+
+def test_without_the_extension(monkeypatch):
+    problem = "the extension module cannot be loaded (gone)"
+    monkeypatch.setattr(_ffi, "_status", _ffi.Status(None, problem))
+    text = doctor.report()
+    assert f"host: no; {problem}" in text
+    assert f"ops run on XLA alone: layer_norm: {problem}" in text
+
+
+def test_an_older_jaxlib(monkeypatch):
+    status = _ffi.Status(None, "built for XLA FFI 0.9", (0, 9), (0, 3))
+    monkeypatch.setattr(_ffi, "_status", status)
+    assert "kernels built for 0.9, this jaxlib has 0.3" in doctor.report()
+
+
+@pytest.mark.parametrize(
+    "isa, words", [("plain", "with plain (set by"), ("sse9", "sse9")]
+)
+def test_a_chosen_isa(isa, words):
+    done = subprocess.run(
+        [sys.executable, "-m", "jax_hipkittens", "doctor"],
+        env={**doctor.os.environ, "JAX_HIPKITTENS_HOST_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hk/arch/host/register_tile.h"
 #include "hk/arch/host/register_vector.h"
@@ -22,6 +23,15 @@ HK_INLINE int inside(std::int64_t limit, std::int64_t first, int extent) {
   return left <= 0 ? 0 : left < extent ? static_cast<int>(left) : extent;
 }
 
+// Covers [0, size) with pieces of `step`: f(first, count). Whole pieces come with a constant count,
+// so that f compiles to straight code for them.
+template <int step, class F>
+HK_INLINE void in_pieces(int size, F f) {
+  int first = 0;
+  for (; first + step <= size; first += step) f(first, step);
+  if (first < size) f(first, size - first);
+}
+
 // `lanes` groups of operand type U from the `count` elements at p, as 32-bit lanes: floats, or
 // pairs of bf16 as they are. Elements behind `count` are zero.
 template <element U, element T>
@@ -37,73 +47,110 @@ HK_INLINE simd::f32 load_groups(const T* p, int count) {
   }
 }
 
+// The rows of one reduction group: `odd` is null where groups are single elements, and where the
+// matrix ends before it.
+template <class T>
+struct group_of_rows {
+  const T* even;
+  const T* odd;
+};
+
+template <element U, class T>
+HK_INLINE group_of_rows<std::remove_const_t<T>> rows_from(plane<T> src, coord at, int rows_left) {
+  const T* even = src.row(at.row) + at.col;
+  return {even, mma_group<U> == 2 && rows_left > 1 ? even + src.row_stride : nullptr};
+}
+
+// `lanes` groups of operand type U as 32-bit lanes: group l is {even[c + l], odd[c + l]}, or the
+// float even[c + l], for l < count; zero behind.
+template <element U, element T>
+HK_INLINE simd::f32 load_groups(group_of_rows<T> rows, int c, int count) {
+  if (count <= 0) return simd::f32{};
+  const simd::f32 even = simd::load_first(rows.even + c, count);
+  if constexpr (mma_group<U> == 1) {
+    return even;
+  } else {
+    static_assert(std::same_as<U, bf16> && std::same_as<T, bf16>, "pairs are pairs of bf16");
+    using u32 = std::uint32_t __attribute__((vector_size(sizeof(simd::f32))));
+    const simd::f32 odd = rows.odd ? simd::load_first(rows.odd + c, count) : simd::f32{};
+    return (simd::f32)((u32)even >> 16 | (u32)odd);
+  }
+}
+
+template <element U>
+HK_INLINE void store_groups(U* dst, simd::f32 groups) {
+  std::memcpy(dst, &groups, sizeof(groups));
+}
+
 // dst[0 .. count) = src, converted; then zeros up to the end of the last register.
 template <element U, element T>
 HK_INLINE void copy_row(U* dst, const T* src, int count) {
-  constexpr int step = simd::lanes * mma_group<U>;
-  int c = 0;
-  for (; c < count; c += step) {
-    const simd::f32 groups = load_groups<U>(src + c, count - c);
-    std::memcpy(dst + c, &groups, sizeof(groups));
-  }
+  in_pieces<simd::lanes * mma_group<U>>(count, [&](int c, int n) HK_LAMBDA_INLINE {
+    store_groups(dst + c, load_groups<U>(src + c, n));
+  });
 }
 
-// dst[c * 2 + {0, 1}] = {even[c], odd[c]} for c < count: a row of groups of two.
-template <element U>
-HK_INLINE void interleave(U* HK_RESTRICT dst, const U* even, const U* odd, int count) {
-  for (int c = 0; c < count; ++c) {
-    dst[2 * c] = even[c];
-    dst[2 * c + 1] = odd ? odd[c] : U{};
-  }
+// One reduction group of a grouped_rows tile; zeros up to the end of the last register.
+template <element U, class T>
+HK_INLINE void copy_group_of_rows(U* dst, group_of_rows<T> rows, int cols) {
+  in_pieces<simd::lanes>(cols, [&](int c, int n) HK_LAMBDA_INLINE {
+    store_groups(dst + c * mma_group<U>, load_groups<U>(rows, c, n));
+  });
 }
 
-// One reduction group of a col_strips tile from the same group in row order: strips of mma_rows
-// groups, `stride` elements apart.
-template <element U>
-HK_INLINE void split_into_strips(U* HK_RESTRICT dst, int stride, const U* HK_RESTRICT src,
-                                 int cols) {
-  constexpr int width = mma_rows * mma_group<U>;
-  for (int c = 0; c < cols; c += mma_rows, dst += stride, src += width)
-    std::memcpy(dst, src, width * sizeof(U));
+// One block of a row_panels tile: dst[k / group][j][k % group] = src[j][k] for `rows` rows and
+// `cols` columns of at most a register of groups; the register's other rows are zero.
+template <element U, class T>
+HK_INLINE void transpose_block(U* dst, plane<T> src, coord at, int rows, int cols) {
+  simd::f32 block[simd::lanes];
+  for (int j = 0; j < simd::lanes; ++j)
+    block[j] = j < rows ? load_groups<U>(src.row(at.row + j) + at.col, cols) : simd::f32{};
+  simd::transpose(block);
+  for (int i = 0; i < simd::lanes && i * mma_group<U> < cols; ++i)
+    store_groups(dst + i * mma_panel * mma_group<U>, block[i]);
 }
 
-// One panel of a row_panels tile: dst[k / group][j][k % group] = src[j][k] for the `rows` rows and
-// `cols` columns that exist; rows up to the panel's width are zero. A transposition of 32-bit
-// groups in blocks of lanes x lanes.
+// One panel of a row_panels tile, from the `rows` rows and `cols` columns that exist; rows up to
+// the panel's width are zero.
 template <element U, class T>
 HK_INLINE void load_row_panel(U* dst, plane<T> src, coord at, int rows, int cols) {
   constexpr int group = mma_group<U>;
   for (int j = 0; j < mma_panel; j += simd::lanes)
-    for (int c = 0; c < cols; c += simd::lanes * group) {
-      simd::f32 block[simd::lanes];
-      for (int i = 0; i < simd::lanes; ++i)
-        block[i] = j + i < rows ? load_groups<U>(src.row(at.row + j + i) + at.col + c, cols - c)
-                                : simd::f32{};
-      simd::transpose(block);
-      for (int i = 0; i < simd::lanes && c + i * group < cols; ++i)
-        std::memcpy(dst + (c + i * group) * mma_panel + j * group, &block[i], sizeof(block[i]));
-    }
+    in_pieces<simd::lanes * group>(cols, [&](int c, int n) HK_LAMBDA_INLINE {
+      U* const to = dst + c * mma_panel + j * group;
+      const coord from{at.row + j, at.col + c};
+      if (rows - j >= simd::lanes)
+        transpose_block<U>(to, src, from, simd::lanes, n);
+      else
+        transpose_block<U>(to, src, from, rows - j, n);
+    });
 }
 
-// One reduction group of a col_panels tile: rows r .. r + group of src, split into panels `stride`
-// elements apart; columns up to the end of the last panel are zero.
+// One reduction group of a col_panels tile, split into panels `stride` elements apart; columns up
+// to the end of the last panel are zero.
 template <element U, class T>
-HK_INLINE void load_group_of_rows(U* dst, int stride, const T* even, const T* odd, int cols) {
-  if constexpr (mma_group<U> == 1) {
-    for (int c = 0; c < cols; c += mma_panel)
-      for (int j = 0; j < mma_panel; j += simd::lanes) {
-        const int left = cols - c - j;
-        const simd::f32 x = left > 0 ? simd::load_first(even + c + j, left) : simd::f32{};
-        simd::store(dst + c / mma_panel * stride + j, x);
-      }
-  } else {
-    for (int c = 0; c < cols; c += mma_panel) {
-      U* panel = dst + c / mma_panel * stride;
-      const int count = cols - c < mma_panel ? cols - c : mma_panel;
-      interleave<U>(panel, even + c, odd ? odd + c : nullptr, count);
-      for (int j = 2 * count; j < 2 * mma_panel; ++j) panel[j] = U{};
-    }
-  }
+HK_INLINE void load_panel_rows(U* dst, int stride, group_of_rows<T> rows, int cols) {
+  in_pieces<mma_panel>(cols, [&](int c, int n) HK_LAMBDA_INLINE {
+    for (int j = 0; j < mma_panel; j += simd::lanes)
+      store_groups(dst + c / mma_panel * stride + j * mma_group<U>,
+                   load_groups<U>(rows, c + j, n - j));
+  });
+}
+
+// One reduction group of a col_strips tile, split into strips `stride` elements apart. Whole
+// registers are stored: what they hold beyond the strip falls on the next group's place, which is
+// written later, or into the space between strips.
+template <element U, class T>
+HK_INLINE void load_strip_rows(U* dst, int stride, group_of_rows<T> rows, int cols) {
+  constexpr int width = layout::round_up(mma_rows, simd::lanes);
+  const auto load_strip = [&](int c, int n) HK_LAMBDA_INLINE {
+    for (int i = 0; i < width; i += simd::lanes)
+      store_groups(dst + c / mma_rows * stride + i * mma_group<U>,
+                   load_groups<U>(rows, c + i, n - i));
+  };
+  int c = 0;
+  for (; c + width <= cols; c += mma_rows) load_strip(c, width);
+  for (; c < cols; c += mma_rows) load_strip(c, cols - c);
 }
 
 }  // namespace memory
@@ -141,9 +188,9 @@ HK_INLINE void store(plane<T> dst, const rt<U, R, C>& tile, coord at) {
   const int rows = memory::inside(dst.rows, at.row, tile.rows());
   const int cols = memory::inside(dst.cols, at.col, C);
   for (int r = 0; r < rows; ++r)
-    for (int i = 0; i * simd::lanes < cols; ++i)
-      simd::store_first(dst.row(at.row + r) + at.col + i * simd::lanes, tile.get({r, i}),
-                        cols - i * simd::lanes);
+    memory::in_pieces<simd::lanes>(cols, [&](int c, int n) HK_LAMBDA_INLINE {
+      simd::store_first(dst.row(at.row + r) + at.col + c, tile.get({r, c / simd::lanes}), n);
+    });
 }
 
 // p[j] = v[j] for j < count.
@@ -170,16 +217,10 @@ HK_INLINE void load(st<U, R, C, layout::rows>& tile, plane<T> src, coord at) {
 template <element U, int R, int C, class T>
 HK_INLINE void load(st<U, R, C, layout::grouped_rows>& tile, plane<T> src, coord at) {
   tile.resize(memory::inside(src.rows, at.row, R), memory::inside(src.cols, at.col, C));
-  constexpr int group = mma_group<U>;
-  for (int r = 0; r < tile.rows(); r += group) {
-    const auto* even = src.row(at.row + r) + at.col;
-    U* dst = tile.data + tile.offset(r, 0);
-    if constexpr (group == 1)
-      memory::copy_row<U>(dst, even, tile.cols());
-    else
-      memory::interleave<U>(dst, even, r + 1 < tile.rows() ? even + src.row_stride : nullptr,
-                            tile.cols());
-  }
+  for (int r = 0; r < tile.rows(); r += mma_group<U>)
+    memory::copy_group_of_rows<U>(tile.data + tile.offset(r, 0),
+                                  memory::rows_from<U>(src, {at.row + r, at.col}, tile.rows() - r),
+                                  tile.cols());
 }
 
 template <element U, int R, int C, class T>
@@ -193,30 +234,19 @@ HK_INLINE void load(st<U, R, C, layout::row_panels>& tile, plane<T> src, coord a
 template <element U, int R, int C, class T>
 HK_INLINE void load(st<U, R, C, layout::col_panels>& tile, plane<T> src, coord at) {
   tile.resize(memory::inside(src.rows, at.row, R), memory::inside(src.cols, at.col, C));
-  constexpr int group = mma_group<U>;
-  for (int r = 0; r < tile.rows(); r += group) {
-    const auto* even = src.row(at.row + r) + at.col;
-    const auto* odd = group > 1 && r + 1 < tile.rows() ? even + src.row_stride : nullptr;
-    memory::load_group_of_rows<U>(tile.data + tile.offset(r, 0),
-                                  layout::col_panels::stride<U>(R, C), even, odd, tile.cols());
-  }
+  for (int r = 0; r < tile.rows(); r += mma_group<U>)
+    memory::load_panel_rows<U>(tile.data + tile.offset(r, 0), layout::col_panels::stride<U>(R, C),
+                               memory::rows_from<U>(src, {at.row + r, at.col}, tile.rows() - r),
+                               tile.cols());
 }
 
 template <element U, int R, int C, class T>
 HK_INLINE void load(st<U, R, C, layout::col_strips>& tile, plane<T> src, coord at) {
   tile.resize(memory::inside(src.rows, at.row, R), memory::inside(src.cols, at.col, C));
-  constexpr int group = mma_group<U>;
-  constexpr int stride = layout::col_strips::stride<U>(R, C);
-  alignas(64) U groups[layout::round_up(C, mma_rows * simd::lanes) * group];
-  for (int r = 0; r < tile.rows(); r += group) {
-    const auto* even = src.row(at.row + r) + at.col;
-    if constexpr (group == 1)
-      memory::copy_row<U>(groups, even, tile.cols());
-    else
-      memory::interleave<U>(groups, even, r + 1 < tile.rows() ? even + src.row_stride : nullptr,
-                            tile.cols());
-    memory::split_into_strips<U>(tile.data + tile.offset(r, 0), stride, groups, tile.cols());
-  }
+  for (int r = 0; r < tile.rows(); r += mma_group<U>)
+    memory::load_strip_rows<U>(tile.data + tile.offset(r, 0), layout::col_strips::stride<U>(R, C),
+                               memory::rows_from<U>(src, {at.row + r, at.col}, tile.rows() - r),
+                               tile.cols());
 }
 
 // --- register -> shared --------------------------------------------------------------------------
@@ -233,14 +263,10 @@ HK_INLINE void store(st<U, R, C, layout::rows>& tile, const rt<float, R, C>& src
 template <element U, int R, int C>
 HK_INLINE void store(st<U, R, C, layout::grouped_rows>& tile, const rt<U, R, C>& src) {
   tile.resize(src.rows(), C);
-  constexpr int group = mma_group<U>;
-  for (int r = 0; r < src.rows(); r += group) {
-    U* dst = tile.data + tile.offset(r, 0);
-    if constexpr (group == 1)
-      memory::copy_row<U>(dst, src.row(r), C);
-    else
-      memory::interleave<U>(dst, src.row(r), r + 1 < src.rows() ? src.row(r + 1) : nullptr, C);
-  }
+  const plane<const U> from{src.data, src.rows(), C, C};
+  for (int r = 0; r < src.rows(); r += mma_group<U>)
+    memory::copy_group_of_rows<U>(tile.data + tile.offset(r, 0),
+                                  memory::rows_from<U>(from, {r, 0}, src.rows() - r), C);
 }
 
 }  // namespace HK_ARCH_NAMESPACE

@@ -80,10 +80,11 @@ struct grouped_rows {
 // along the reduction run on, so that the instruction reads a panel from front to back.
 template <int Width>
 struct panels_of_rows {
-  // Elements from one panel to the next.
+  // Elements from one panel to the next: a cache line more than a panel, so that the same row of
+  // all panels, which a load writes together, does not fall into one cache set.
   template <class T>
   static constexpr int stride(int, int C) {
-    return round_up(C, mma_group<T>) * Width;
+    return round_up(C, mma_group<T>) * Width + 64 / sizeof(T);
   }
   template <class T>
   static constexpr int offset(int r, int c, int R, int C) {

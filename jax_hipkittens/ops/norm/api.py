@@ -1,26 +1,55 @@
 """Public norm ops: layer_norm and rms_norm, with fused residual and dropout."""
 
 import math
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks, _dispatch
 from jax_hipkittens.ops.norm import kernel, reference, vjp
 
 
+@overload
 def layer_norm(
-    x: jax.typing.ArrayLike,
-    weight: jax.typing.ArrayLike | None = None,
-    bias: jax.typing.ArrayLike | None = None,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     *,
-    residual: jax.typing.ArrayLike | None = None,
+    residual: None = None,
     epsilon: float = 1e-6,
     dropout_rate: float = 0.0,
-    dropout_key: jax.typing.ArrayLike | None = None,
+    dropout_key: ArrayLike | None = None,
     implementation: _dispatch.Implementation = None,
-) -> Any:
+) -> jax.Array: ...
+
+
+@overload
+def layer_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    residual: ArrayLike,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> tuple[jax.Array, jax.Array]: ...
+
+
+def layer_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    residual: ArrayLike | None = None,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Layer norm over the last axis, after optional dropout and residual addition.
 
     h = residual + dropout(x), rounded to x's dtype, and
@@ -57,17 +86,45 @@ def layer_norm(
     )
 
 
+@overload
 def rms_norm(
-    x: jax.typing.ArrayLike,
-    weight: jax.typing.ArrayLike | None = None,
-    bias: jax.typing.ArrayLike | None = None,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     *,
-    residual: jax.typing.ArrayLike | None = None,
+    residual: None = None,
     epsilon: float = 1e-6,
     dropout_rate: float = 0.0,
-    dropout_key: jax.typing.ArrayLike | None = None,
+    dropout_key: ArrayLike | None = None,
     implementation: _dispatch.Implementation = None,
-) -> Any:
+) -> jax.Array: ...
+
+
+@overload
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    residual: ArrayLike,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> tuple[jax.Array, jax.Array]: ...
+
+
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    residual: ArrayLike | None = None,
+    epsilon: float = 1e-6,
+    dropout_rate: float = 0.0,
+    dropout_key: ArrayLike | None = None,
+    implementation: _dispatch.Implementation = None,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
     """RMS norm over the last axis, after optional dropout and residual addition.
 
     h = residual + dropout(x), rounded to x's dtype, and
@@ -91,7 +148,7 @@ def _norm(
     residual: Any,
     dropout_key: Any,
     implementation: _dispatch.Implementation,
-) -> Any:
+) -> jax.Array | tuple[jax.Array, jax.Array]:
     x = _checks.as_array(op, "x", x)
     _check_x(op, x)
     weight = _row_vector(op, "weight", weight, x.shape[-1])

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks, _dispatch
 from jax_hipkittens.ops.rotary import kernel, reference, vjp
@@ -13,11 +14,11 @@ _OP = "rotary"
 
 
 def rotary(
-    x: jax.typing.ArrayLike,
-    cos: jax.typing.ArrayLike,
-    sin: jax.typing.ArrayLike,
+    x: ArrayLike,
+    cos: ArrayLike,
+    sin: ArrayLike,
     *,
-    offset: int | jax.typing.ArrayLike | None = None,
+    offset: int | ArrayLike | None = None,
     interleaved: bool = False,
     implementation: _dispatch.Implementation = None,
 ) -> jax.Array:

@@ -5,6 +5,7 @@ import operator
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks
 
@@ -12,7 +13,7 @@ _OP = "rotary_tables"
 
 
 def rotary_tables(
-    positions: int | jax.typing.ArrayLike,
+    positions: int | ArrayLike,
     rotary_dim: int,
     *,
     base: float = 10000.0,
@@ -45,7 +46,7 @@ def rotary_tables(
     return jnp.cos(angles), jnp.sin(angles)
 
 
-def _positions(positions: int | jax.typing.ArrayLike) -> jax.Array:
+def _positions(positions: int | ArrayLike) -> jax.Array:
     if not isinstance(positions, (int, np.integer)):
         array = jnp.asarray(positions)
         if array.ndim not in (1, 2):

@@ -6,6 +6,7 @@
 #include "hk/arch/host/register_tile.h"
 #include "hk/arch/host/register_vector.h"
 #include "hk/arch/host/shared_layouts.h"
+#include "hk/ops/maps.h"
 #include "hk/types/shared_tile.h"
 
 namespace hk {
@@ -27,6 +28,8 @@ HK_INLINE void row_reduce(D& dst, const S& src, Op op, Init init) {
 // type: a map and the reduction of its result in one pass. dst may be src.
 template <class D, class S, class V, class F>
 HK_INLINE void map_row_sum(D& dst, const S& src, const V& v, F f, V& sum) {
+  static_assert(same_shape<D, S>, "a row map needs tiles of the same shape");
+  static_assert(V::length >= S::rows_max, "a row map needs a value for each row of the tile");
   for (int r = 0; r < src.rows(); ++r) {
     const simd::f32 value = simd::splat(v[r]);
     simd::f32 lanes{};

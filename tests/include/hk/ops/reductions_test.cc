@@ -78,6 +78,7 @@ void check_vector() {
   for (float x : values) sum += x;
   CHECK_CLOSE(hk::sum(v), sum, 1e-6);
   CHECK_EQ(hk::max(v), *std::max_element(values.begin(), values.end()));
+  CHECK_EQ(hk::min(v), *std::min_element(values.begin(), values.end()));
 }
 
 }  // namespace
@@ -100,6 +101,64 @@ HK_TEST(vectors_of_any_length) {
   check_vector<lanes>();
   check_vector<2 * lanes + 1>();
   check_vector<8 * lanes>();
+}
+
+// The sum is of what f gave, not of what dst could hold of it.
+HK_TEST(a_map_and_the_sum_of_its_result) {
+  constexpr int C = 3 * lanes;
+  unit::for_each_element([]<class T>() {
+    const sample<float, C> s(R - 1);
+    hk::rt<T, R, C> dst;
+    unit::set_all(dst, [](int, int) { return unit::nan; });
+    hk::rv<float, R> v, sum;
+    unit::set_all(v, [](int r) { return r + 1.0f; });
+    hk::fill(sum, 100.0f);
+    hk::map_row_sum(dst, s.tile, v, hk::fn::mul, sum);
+    CHECK_EQ(unit::differences(dst,
+                               [&](int r, int c) {
+                                 if (r == R - 1) return unit::nan;
+                                 return unit::rounded<T>(s.tile.row(r)[c] * v[r]);
+                               }),
+             0);
+    for (int r = 0; r < R; ++r)
+      CHECK_CLOSE(sum[r], r == R - 1 ? 100.0 : 100.0 + s.row_sum[r] * v[r], 1e-6);
+  });
+}
+
+namespace {
+
+// dst[r] against float64, and bit for bit against the diagonal of mma_ABt.
+template <hk::element T>
+void check_row_dot(int rows, int cols) {
+  using U = hk::operand<T>;
+  constexpr int capacity = hk::mma_panel;
+  static hk::st<U, capacity, 3 * lanes, hk::layout::row_panels> x, y;
+  static hk::st<U, capacity, 3 * lanes, hk::layout::rows> x_rows;
+  unit::matrix<T> a(rows, cols, cols, 51), b(rows, cols, cols, 52);
+  load(x, a.plane(), {0, 0});
+  load(y, b.plane(), {0, 0});
+  load(x_rows, a.plane(), {0, 0});
+  hk::rt<float, capacity, capacity> product;
+  product.resize_rows(rows);
+  hk::zero(product);
+  hk::mma_ABt(product, x_rows, y);
+  hk::rv<float, capacity> dot;
+  hk::row_dot(dot, x, y);
+  for (int r = 0; r < rows; ++r) {
+    double expected = 0.0;
+    for (int c = 0; c < cols; ++c) expected += static_cast<double>(a.at(r, c)) * b.at(r, c);
+    CHECK_CLOSE(dot[r], expected, 1e-6);
+    CHECK_EQ(dot[r], product.row(r)[r]);
+  }
+}
+
+}  // namespace
+
+HK_TEST(row_dot_is_the_diagonal_of_a_product) {
+  unit::for_each_element([]<class T>() {
+    for (int rows : {1, lanes - 1, lanes + 1, hk::mma_panel})
+      for (int cols : {0, 1, lanes, 3 * lanes - 1}) check_row_dot<T>(rows, cols);
+  });
 }
 
 // A NaN makes every sum it is in NaN. A maximum may skip it, but only for another of the elements:

@@ -63,11 +63,12 @@ HK_INLINE void multiply_step(accumulators<Rows>& d, a_operand<bf16> a, const bf1
 }
 #endif
 
-// d[i][j] += sum over k of A[i][k] B[k][j], for `Rows` rows of d (d_row floats apart) and one
-// panel. d is added at the end, by when it has arrived in the first-level cache.
+// d[i][j] = sum over k of A[i][k] B[k][j], plus the old d[i][j] if `add`, for `Rows` rows of d
+// (d_row floats apart) and one panel. The old d is added last, by when it has arrived in the
+// first-level cache.
 template <int Rows, element U>
 HK_NOINLINE void multiply_rows(float* HK_RESTRICT d, std::int64_t d_row, a_operand<U> a,
-                               const U* HK_RESTRICT b, int steps) {
+                               const U* HK_RESTRICT b, int steps, bool add) {
   for (int i = 0; i < Rows; ++i) __builtin_prefetch(d + i * d_row, 1);
   accumulators<Rows> acc;
   for (int i = 0; i < Rows; ++i)
@@ -81,33 +82,37 @@ HK_NOINLINE void multiply_rows(float* HK_RESTRICT d, std::int64_t d_row, a_opera
   for (int i = 0; i < Rows; ++i)
     for (int j = 0; j < panel_fragments; ++j) {
       float* const to = d + i * d_row + j * simd::lanes;
-      simd::store(to, simd::load(to) + acc[i][j]);
+      simd::store(to, add ? simd::load(to) + acc[i][j] : acc[i][j]);
     }
 }
 
 // The last rows of a tile, fewer than mma_rows: picks the instruction with just as many.
 template <int Rows, element U>
 HK_INLINE void multiply_last_rows(int rows, float* d, std::int64_t d_row, a_operand<U> a,
-                                  const U* b, int steps) {
+                                  const U* b, int steps, bool add) {
   if constexpr (Rows > 0) {
-    if (rows == Rows) return multiply_rows<Rows>(d, d_row, a, b, steps);
-    multiply_last_rows<Rows - 1>(rows, d, d_row, a, b, steps);
+    if (rows == Rows) return multiply_rows<Rows>(d, d_row, a, b, steps, add);
+    multiply_last_rows<Rows - 1>(rows, d, d_row, a, b, steps, add);
   }
 }
 
-// D += A B over all rows of D in use and `panels` panels of B, panel_stride elements apart. The
-// panel is the outer loop: it stays in the first-level cache while A streams past.
-template <register_tile D, element U>
+// Whether a product adds to D or replaces it.
+enum class into { sum, result };
+
+// D += A B, or D = A B, over all rows of D in use and `panels` panels of B, panel_stride elements
+// apart. The panel is the outer loop: it stays in the first-level cache while A streams past.
+template <into form, register_tile D, element U>
 HK_INLINE void multiply(D& d, a_operand<U> a, const U* b, std::int64_t panel_stride, int panels,
                         int steps) {
+  constexpr bool add = form == into::sum;
   for (int p = 0; p < panels; ++p) {
     float* d_panel = d.data + p * mma_panel;
     const U* b_panel = b + p * panel_stride;
     int i = 0;
     for (; i + mma_rows <= d.rows(); i += mma_rows)
-      multiply_rows<mma_rows>(d_panel + i * D::cols, D::cols, a.from_row(i), b_panel, steps);
+      multiply_rows<mma_rows>(d_panel + i * D::cols, D::cols, a.from_row(i), b_panel, steps, add);
     multiply_last_rows<mma_rows - 1>(d.rows() - i, d_panel + i * D::cols, D::cols, a.from_row(i),
-                                     b_panel, steps);
+                                     b_panel, steps, add);
   }
 }
 
@@ -178,56 +183,76 @@ HK_INLINE auto column_operand(const A& a) {
   return columns_of(a);
 }
 
-// D += A B over the columns and rows of B in use, or those of its transpose.
-template <class D, element U, class B>
+// D += A B or D = A B over the columns and rows of B in use, or those of its transpose.
+template <into form, class D, element U, class B>
 HK_INLINE void multiply_by_columns(D& d, a_operand<U> a, const B& b) {
   static_assert(in_layout<B, layout::col_panels>,
                 "B of mma_AB and mma_AtB is a shared tile in layout::col_panels");
   static_assert(B::cols_max <= D::cols, "the product's tile is at least as wide as B");
-  multiply(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
-           ceil_div(b.cols(), mma_panel), ceil_div(b.rows(), mma_group<U>));
+  multiply<form>(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
+                 ceil_div(b.cols(), mma_panel), ceil_div(b.rows(), mma_group<U>));
 }
-template <class D, element U, class B>
+template <into form, class D, element U, class B>
 HK_INLINE void multiply_by_rows(D& d, a_operand<U> a, const B& b) {
   static_assert(in_layout<B, layout::row_panels>,
                 "B of mma_ABt and mma_AtBt is a shared tile in layout::row_panels");
   static_assert(B::rows_max <= D::cols, "the product's tile is at least as wide as B has rows");
-  multiply(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
-           ceil_div(b.rows(), mma_panel), ceil_div(b.cols(), mma_group<U>));
+  multiply<form>(d, a, b.data, B::Layout::template stride<U>(B::rows_max, B::cols_max),
+                 ceil_div(b.rows(), mma_panel), ceil_div(b.cols(), mma_group<U>));
 }
 
 }  // namespace mma
 
-// Products add to the rows of D in use, and to as many columns as B has, rounded up to a panel. A
-// has at least D's rows; the reduction is as long as B says. It goes on to the end of a group, over
-// zeros of B: what a register tile A holds there must be finite.
+// mma_* add to D, mm_* replace it: the rows of D in use, and as many columns as B has, rounded up
+// to a panel. A has at least D's rows; the reduction is as long as B says. It goes on to the end of
+// a group, over zeros of B: what a register tile A holds there must be finite.
 
-// D[i][j] += sum over k of A[i][k] B[k][j].
+// D[i][j] += sum over k of A[i][k] B[k][j]; or D[i][j] = the sum.
 template <class D, class A, class B>
 HK_INLINE void mma_AB(D& d, const A& a, const B& b) {
   mma::check_tiles<D, A, B>();
-  mma::multiply_by_columns(d, mma::row_operand(a), b);
+  mma::multiply_by_columns<mma::into::sum>(d, mma::row_operand(a), b);
+}
+template <class D, class A, class B>
+HK_INLINE void mm_AB(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_columns<mma::into::result>(d, mma::row_operand(a), b);
 }
 
-// D[i][j] += sum over k of A[i][k] B[j][k].
+// D[i][j] += sum over k of A[i][k] B[j][k]; or D[i][j] = the sum.
 template <class D, class A, class B>
 HK_INLINE void mma_ABt(D& d, const A& a, const B& b) {
   mma::check_tiles<D, A, B>();
-  mma::multiply_by_rows(d, mma::row_operand(a), b);
+  mma::multiply_by_rows<mma::into::sum>(d, mma::row_operand(a), b);
+}
+template <class D, class A, class B>
+HK_INLINE void mm_ABt(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_rows<mma::into::result>(d, mma::row_operand(a), b);
 }
 
-// D[i][j] += sum over k of A[k][i] B[k][j].
+// D[i][j] += sum over k of A[k][i] B[k][j]; or D[i][j] = the sum.
 template <class D, class A, class B>
 HK_INLINE void mma_AtB(D& d, const A& a, const B& b) {
   mma::check_tiles<D, A, B>();
-  mma::multiply_by_columns(d, mma::column_operand(a), b);
+  mma::multiply_by_columns<mma::into::sum>(d, mma::column_operand(a), b);
+}
+template <class D, class A, class B>
+HK_INLINE void mm_AtB(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_columns<mma::into::result>(d, mma::column_operand(a), b);
 }
 
-// D[i][j] += sum over k of A[k][i] B[j][k].
+// D[i][j] += sum over k of A[k][i] B[j][k]; or D[i][j] = the sum.
 template <class D, class A, class B>
 HK_INLINE void mma_AtBt(D& d, const A& a, const B& b) {
   mma::check_tiles<D, A, B>();
-  mma::multiply_by_rows(d, mma::column_operand(a), b);
+  mma::multiply_by_rows<mma::into::sum>(d, mma::column_operand(a), b);
+}
+template <class D, class A, class B>
+HK_INLINE void mm_AtBt(D& d, const A& a, const B& b) {
+  mma::check_tiles<D, A, B>();
+  mma::multiply_by_rows<mma::into::result>(d, mma::column_operand(a), b);
 }
 
 }  // namespace HK_ARCH_NAMESPACE

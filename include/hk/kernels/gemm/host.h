@@ -132,15 +132,17 @@ HK_NOINLINE void load_operand(Tile& tile, plane<const T> src, coord at) {
   load(tile, src, at);
 }
 
+// D = A B for the first tiles along K, D += A B for the others.
 template <bool trans_a, bool trans_b, class D, class A, class B>
-HK_INLINE void multiply(D& d, const A& a, const B& b) {
-  if constexpr (trans_a && trans_b) mma_AtBt(d, a, b);
-  if constexpr (trans_a && !trans_b) mma_AtB(d, a, b);
-  if constexpr (!trans_a && trans_b) mma_ABt(d, a, b);
-  if constexpr (!trans_a && !trans_b) mma_AB(d, a, b);
+HK_INLINE void multiply(D& d, const A& a, const B& b, bool first) {
+  if constexpr (trans_a && trans_b) return first ? mm_AtBt(d, a, b) : mma_AtBt(d, a, b);
+  if constexpr (trans_a && !trans_b) return first ? mm_AtB(d, a, b) : mma_AtB(d, a, b);
+  if constexpr (!trans_a && trans_b) return first ? mm_ABt(d, a, b) : mma_ABt(d, a, b);
+  if constexpr (!trans_a && !trans_b) return first ? mm_AB(d, a, b) : mma_AB(d, a, b);
 }
 
-// One block of C: sums over K, then the epilogue. False if there is no memory for the tiles.
+// One block of C: sums over K (an empty K too gives a sum), then the epilogue. False if there is no
+// memory for the tiles.
 template <element T, bool trans_a, bool trans_b>
 bool multiply_block(const gemm_problem& p, const block& part) {
   using tiles_t = tiles<operand<T>, trans_a, trans_b>;
@@ -149,17 +151,16 @@ bool multiply_block(const gemm_problem& p, const block& part) {
   const plane<const T> a = rows_of_a<T, trans_a>(p, part);
   const plane<const T> b = columns_of_b<T, trans_b>(p, part);
   const int stripes = static_cast<int>(ceil_div(part.cols, stripe_cols));
-  for (int s = 0; s < stripes; ++s) {
-    t->d[s].resize_rows(static_cast<int>(part.rows));
-    zero(t->d[s]);
-  }
-  for (int64_t k = 0; k < p.k; k += tiles_t::block_k) {
+  for (int s = 0; s < stripes; ++s) t->d[s].resize_rows(static_cast<int>(part.rows));
+  int64_t k = 0;
+  do {
     load_operand(t->a, a, stored_at<trans_a>(part.row, k));
     for (int s = 0; s < stripes; ++s) {
       load_operand(t->b, b, stored_at<trans_b>(k, part.col + s * stripe_cols));
-      multiply<trans_a, trans_b>(t->d[s], t->a, t->b);
+      multiply<trans_a, trans_b>(t->d[s], t->a, t->b, k == 0);
     }
-  }
+    k += tiles_t::block_k;
+  } while (k < p.k);
   for (int s = 0; s < stripes; ++s)
     epilogue(t->d[s], p, part.batch, {part.row, part.col + s * stripe_cols});
   return true;

@@ -16,21 +16,21 @@ inline namespace HK_ARCH_NAMESPACE {
 // dst[r] = max over c of src[r][c]; with `init`, also of init[r]. dst may be init.
 template <register_vector D, register_tile S>
 HK_INLINE void row_max(D& dst, const S& src) {
-  row_reduce(dst, src, fn::max, [](int) { return -__builtin_inff(); });
+  row_reduce(dst, src, fn::max, [](int) { return fragment::splat(-__builtin_inff()); });
 }
 template <register_vector D, register_tile S>
 HK_INLINE void row_max(D& dst, const S& src, const D& init) {
-  row_reduce(dst, src, fn::max, [&](int r) { return init[r]; });
+  row_reduce(dst, src, fn::max, [&](int i) { return init.get(i); });
 }
 
 // dst[r] = sum over c of src[r][c]; with `init`, plus init[r]. dst may be init.
 template <register_vector D, register_tile S>
 HK_INLINE void row_sum(D& dst, const S& src) {
-  row_reduce(dst, src, fn::add, [](int) { return 0.0f; });
+  row_reduce(dst, src, fn::add, [](int) { return fragment::splat(0.0f); });
 }
 template <register_vector D, register_tile S>
 HK_INLINE void row_sum(D& dst, const S& src, const D& init) {
-  row_reduce(dst, src, fn::add, [&](int r) { return init[r]; });
+  row_reduce(dst, src, fn::add, [&](int i) { return init.get(i); });
 }
 
 // dst[c] = max over r of src[r][c], over the rows in use.

@@ -58,7 +58,8 @@ struct group_of_rows {
 template <element U, class T>
 HK_INLINE group_of_rows<std::remove_const_t<T>> rows_from(plane<T> src, coord at, int rows_left) {
   const T* even = src.row(at.row) + at.col;
-  return {even, mma_group<U> == 2 && rows_left > 1 ? even + src.row_stride : nullptr};
+  const bool pair = mma_group<U> == 2 && rows_left > 1;
+  return {even, pair ? src.row(at.row + 1) + at.col : nullptr};
 }
 
 // `lanes` groups of operand type U as 32-bit lanes: group l is {even[c + l], odd[c + l]}, or the

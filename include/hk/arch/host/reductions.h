@@ -12,15 +12,29 @@
 namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
 
+namespace detail {
+
+// x[i] = row(r + i) for the rows in use from r on, and 0 behind.
+template <class Row>
+HK_INLINE void rows_from(simd::f32 (&x)[simd::lanes], int r, int rows, Row row) {
+  for (int i = 0; i < simd::lanes; ++i) x[i] = r + i < rows ? row(r + i) : simd::f32{};
+}
+
+}  // namespace detail
+
 // dst[r] = op over c of src[r][c] and init(r), for the rows in use.
 template <class D, class S, class Op, class Init>
 HK_INLINE void row_reduce(D& dst, const S& src, Op op, Init init) {
   static_assert(D::length >= S::rows_max, "a row reduction needs a place for each row of the tile");
-  for (int r = 0; r < src.rows(); ++r) {
-    simd::f32 lanes = src.get({r, 0});
-    for (int i = 1; i < S::row_fragments; ++i) lanes = op(lanes, src.get({r, i}));
-    const float row = simd::reduce(lanes, op);
-    dst[r] = op(simd::splat(init(r)), simd::splat(row))[0];
+  for (int r = 0; r < src.rows(); r += simd::lanes) {
+    simd::f32 x[simd::lanes];
+    detail::rows_from(x, r, src.rows(), [&](int row) HK_LAMBDA_INLINE {
+      simd::f32 lanes = src.get({row, 0});
+      for (int i = 1; i < S::row_fragments; ++i) lanes = op(lanes, src.get({row, i}));
+      return lanes;
+    });
+    const simd::f32 rows = simd::reduce_each(x, op);
+    dst.set(r / simd::lanes, op(init(r / simd::lanes), rows));
   }
 }
 
@@ -30,15 +44,20 @@ template <class D, class S, class V, class F>
 HK_INLINE void map_row_sum(D& dst, const S& src, const V& v, F f, V& sum) {
   static_assert(same_shape<D, S>, "a row map needs tiles of the same shape");
   static_assert(V::length >= S::rows_max, "a row map needs a value for each row of the tile");
-  for (int r = 0; r < src.rows(); ++r) {
-    const simd::f32 value = simd::splat(v[r]);
-    simd::f32 lanes{};
-    for (int i = 0; i < S::row_fragments; ++i) {
-      const simd::f32 x = f(src.get({r, i}), value);
-      dst.set({r, i}, x);
-      lanes += x;
-    }
-    sum[r] += simd::reduce(lanes, fn::add);
+  for (int r = 0; r < src.rows(); r += simd::lanes) {
+    simd::f32 x[simd::lanes];
+    detail::rows_from(x, r, src.rows(), [&](int row) HK_LAMBDA_INLINE {
+      const simd::f32 value = simd::splat(v[row]);
+      simd::f32 lanes{};
+      for (int i = 0; i < S::row_fragments; ++i) {
+        const simd::f32 y = f(src.get({row, i}), value);
+        dst.set({row, i}, y);
+        lanes += y;
+      }
+      return lanes;
+    });
+    const int i = r / simd::lanes;
+    sum.set(i, sum.get(i) + simd::reduce_each(x, fn::add));
   }
 }
 

@@ -85,7 +85,7 @@ class dropout {
   bool drops_all_;
   float scale_;
   std::uint32_t threshold_;
-  alignas(64) std::uint32_t pieces_[2][piece];
+  alignas(64) std::uint32_t pieces_[2][piece] = {};
 };
 
 }  // namespace norm

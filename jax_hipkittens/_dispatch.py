@@ -26,9 +26,11 @@ def order(op: str, implementation: Implementation) -> tuple[str, ...]:
     """The implementations to try, first to last; None means HK, then XLA."""
     if implementation is None:
         return DEFAULT
-    names = (
-        (implementation,) if isinstance(implementation, str) else tuple(implementation)
-    )
+    names: tuple[str, ...]
+    if isinstance(implementation, str) or not isinstance(implementation, Sequence):
+        names = (implementation,)
+    else:
+        names = tuple(implementation)
     if not names:
         raise _checks.mistake(op, "at least one implementation", "none of them")
     for name in names:

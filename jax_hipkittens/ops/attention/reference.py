@@ -38,7 +38,7 @@ def attention(
     """
     batch, queries, heads, dim = query.shape
     keys, kv_heads = key.shape[1:3]
-    wide = jnp.promote_types(query.dtype, jnp.float32)
+    wide = jnp.float64 if query.dtype == jnp.float64 else jnp.float32
     if keys == 0:
         lse = jnp.full((batch, heads, queries), -jnp.inf, wide)
         return jnp.zeros_like(query), lse if with_lse else None
@@ -104,8 +104,8 @@ def _visible(
 ) -> jax.Array | None:
     """Which keys take part, broadcastable to ``shape`` [B,K,G,T,S]; None for all."""
     kv_heads, queries, keys = shape[1], shape[3], shape[4]
-    query = jnp.arange(queries)[:, None]
-    key = jnp.arange(keys)
+    query = jnp.arange(queries).reshape(1, 1, 1, queries, 1)
+    key = jnp.arange(keys).reshape(1, 1, 1, 1, keys)
     terms = []
     if query_lengths is not None:
         terms.append(query < _lift(query_lengths))

@@ -13,6 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax_hipkittens import _checks
 from jax_hipkittens.ops.attention import kernel
 from jax_hipkittens.ops.attention.masks import Masks
+from jax_hipkittens.ops.gemm import matmul
 
 # What the forward kernel computed, for the policies of jax.checkpoint: with
 # save_only_these_names(RESIDUAL_NAME) the backward does not run the forward again.
@@ -149,4 +150,11 @@ def _scale_cotangent(
     )
     d_out, d_lse = cotangents
     d_logit_key, _, _ = _backward(wide, (d_out.astype(jnp.float32), d_lse), masks)
-    return jnp.sum(residuals.query.astype(jnp.float32) * d_logit_key)
+    products = residuals.query.astype(jnp.float32) * d_logit_key
+    return _sum(products.reshape(-1, products.shape[-1]))
+
+
+def _sum(x: jax.Array) -> jax.Array:
+    """Sum of f32 [R, C]. XLA's own depends on the number of threads; matmul's not."""
+    by_column = matmul(jnp.ones(x.shape[0]), x, implementation="hk")
+    return matmul(jnp.ones(x.shape[1]), by_column, implementation="hk")

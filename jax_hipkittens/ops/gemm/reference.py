@@ -30,10 +30,10 @@ def matmul(
     """``activation(a @ b + bias)`` as ``dtype``, the epilogue in f32 or wider."""
     if bias is None and activation is None:
         return jnp.matmul(a, b, precision=precision, preferred_element_type=dtype)
-    wide = jnp.promote_types(a.dtype, jnp.float32)
+    wide = jnp.float64 if a.dtype == jnp.float64 else jnp.float32
     z = jnp.matmul(a, b, precision=precision, preferred_element_type=wide)
     if bias is not None:
-        z += bias.astype(wide)
+        z += jnp.broadcast_to(bias.astype(wide), z.shape)
     return ACTIVATIONS[activation](z).astype(dtype)
 
 

@@ -126,7 +126,7 @@ def _gemm_backward(
         d_z = _activation_cotangent(static.activation, z, d_c)
     d_bias = None
     if bias is not None:
-        d_bias = jnp.sum(d_z, axis=(0, 1), dtype=jnp.float32).astype(bias.dtype)
+        d_bias = _sum_rows(d_z, bias.dtype)
     return (
         _left_cotangent(static, a, b, d_z),
         _right_cotangent(static, a, b, d_z),
@@ -141,8 +141,12 @@ _gemm.defvjp(_gemm_forward, _gemm_backward)
 def _activation_cotangent(
     activation: str | None, z: jax.Array, d_c: jax.Array
 ) -> jax.Array:
-    """The cotangent of the pre-activation, computed in f32 and rounded once."""
-    _, pull = jax.vjp(reference.ACTIVATIONS[activation], z.astype(jnp.float32))
+    """The cotangent of the pre-activation, computed in f32 and rounded once.
+
+    Beyond 100 on either side slopes are 0 or 1 in f32, and their formulas overflow.
+    """
+    near = jnp.clip(z.astype(jnp.float32), -100, 100)
+    _, pull = jax.vjp(reference.ACTIVATIONS[activation], near)
     (d_z,) = pull(d_c.astype(jnp.float32))
     return d_z.astype(d_c.dtype)
 
@@ -171,12 +175,21 @@ def _product(
     """op(x) @ op(y) with the shape and dtype of ``primal``, summed over the batch.
 
     The kernel wants one dtype: operands that differ, as when the result of the forward
-    was f32 and its operands were not, meet in the wider one, as in ``jax.lax``.
+    was f32 and its operands were not, meet in f32, as in ``jax.lax``.
     """
-    dtype = jnp.promote_types(x.dtype, y.dtype)
+    dtype = x.dtype if x.dtype == y.dtype else jnp.float32
     summed = primal.shape[0] == 1 and max(x.shape[0], y.shape[0]) != 1
     static = Gemm(trans_x, trans_y, np.dtype(jnp.float32) if summed else primal.dtype)
     (c,) = kernel.gemm(x.astype(dtype), y.astype(dtype), None, static)
-    if summed:
-        c = jnp.sum(c, axis=0, keepdims=True)
-    return c.astype(primal.dtype)
+    if not summed:
+        return c
+    rows = c.reshape(c.shape[0], 1, math.prod(primal.shape))
+    return _sum_rows(rows, primal.dtype).reshape(primal.shape)
+
+
+def _sum_rows(x: jax.Array, dtype: Any) -> jax.Array:
+    """[B,M,N] -> [N]. XLA's own sums depend on the number of threads; this one not."""
+    rows = x.reshape(1, x.shape[0] * x.shape[1], x.shape[2])
+    ones = jnp.ones((1, 1, rows.shape[1]), x.dtype)
+    (total,) = kernel.gemm(ones, rows, None, Gemm(False, False, np.dtype(dtype)))
+    return total[0, 0]

@@ -1,0 +1,53 @@
+"""Comparison of results bit by bit, in one process and between processes."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+
+
+def assert_same_bits(actual, expected):
+    """Two trees of arrays are equal in every bit, NaN and the sign of zero included."""
+    actual, expected = jax.tree.leaves(actual), jax.tree.leaves(expected)
+    assert len(actual) == len(expected)
+    for x, y in zip(actual, expected, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def digest(tree):
+    """A hash of every bit of a tree of arrays."""
+    sha = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        sha.update(np.asarray(leaf).tobytes())
+    return sha.hexdigest()
+
+
+def digest_in_process(module, threads):
+    """What ``module.main()`` prints in a new process on ``threads`` CPUs.
+
+    XLA sizes its thread pool by the CPUs that the process may use.
+    """
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    assert len(cpus) == threads, f"this test needs {threads} CPUs"
+    code = (
+        f"import os; os.sched_setaffinity(0, {set(cpus)})\n"
+        f"from {module} import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def poison_heap(*arrays):
+    """Leaves NaN in freed memory of the sizes of ``arrays``.
+
+    A result that a kernel forgot to write then likely holds NaN, not zeros.
+    """
+    blocks = [np.full(x.nbytes // 4 + 16, np.nan, np.float32) for x in arrays * 4]
+    del blocks

@@ -103,6 +103,41 @@ HK_TEST(loads_into_register_tiles) {
   });
 }
 
+// Rows that fold two dimensions: groups of three rows, five rows apart. Tiles start and end inside
+// a group, and pairs of rows straddle two of them.
+HK_TEST(loads_and_stores_follow_the_fold) {
+  constexpr int fold = 3, step = 5, groups = 6, cols = lanes + 1;
+  const auto place = [](int r) { return r / fold * step + r % fold; };
+  unit::for_each_element([&]<class T>() {
+    unit::matrix<T> source(groups * step, cols, cols + 2, 34);
+    const auto folded = [&](T* data) {
+      return hk::plane<T>{data, groups * fold, cols, cols + 2, fold, step * (cols + 2)};
+    };
+    for (int first : {0, 1, 2, 4}) {
+      const int rows = std::min(groups * fold - first, R);
+      for_each_layout([&]<class Layout>() {
+        static hk::st<hk::operand<T>, R, C, Layout> tile;
+        load(tile, folded(source.memory.data()), {first, 0});
+        CHECK_EQ(tile.rows(), rows);
+        int wrong = 0;
+        for (int r = 0; r < rows; ++r)
+          for (int c = 0; c < cols; ++c)
+            wrong += !unit::same(hk::to_float(tile.at(r, c)), source.at(place(first + r), c));
+        CHECK_EQ(wrong, 0);
+      });
+      hk::rt<float, R, C> tile;
+      load(tile, folded(source.memory.data()), {first, 0});
+      unit::guarded<T> memory(groups * step * (cols + 2));
+      store(folded(memory.data()), tile, {first, 0});
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < cols; ++c)
+          CHECK_EQ(hk::to_float(memory[source.index(place(first + r), c)]),
+                   source.at(place(first + r), c));
+      CHECK(memory.untouched(source.index(fold, 0)));
+    }
+  });
+}
+
 // The matrix fills its memory to the last byte, so that a sanitizer sees any read past it.
 HK_TEST(loads_read_nothing_behind_the_matrix) {
   unit::for_each_element([]<class T>() {

@@ -86,14 +86,19 @@ accumulator product(const sample<T>& s, F multiply) {
   return d;
 }
 
-// D += A B where rows and columns are in use, D as it was elsewhere.
-template <class T, class F>
+enum class into { sum, result };
+
+// D += A B or D = A B where rows and columns are in use, to the end of a panel, whose columns
+// behind B's are sums of zeros; D as it was elsewhere.
+template <into form, class T, class F>
 void check(const char* name, const sample<T>& s, F multiply) {
   const accumulator d = product(s, multiply);
+  const int computed = layout::round_up(s.n, hk::mma_panel);
   int wrong = 0;
   for (int i = 0; i < M; ++i)
     for (int j = 0; j < N; ++j) {
-      double expected = initial(i, j);
+      const bool kept = form == into::sum || i >= s.m || j >= computed;
+      double expected = kept ? initial(i, j) : 0.0;
       if (i < s.m && j < s.n)
         for (int l = 0; l < s.k; ++l) expected += static_cast<double>(s.a_at(i, l)) * s.b_at(l, j);
       wrong += !unit::is_close(d.row(i)[j], expected, 5e-6);
@@ -107,14 +112,19 @@ void check_every_form(int m, int n, int k) {
   const sample<T> s(m, n, k);
   static operands<T> o(s);
   o = operands<T>(s);
-  check("AB, A shared", s, [](auto& d) { mma_AB(d, o.a_rows, o.b_cols); });
-  check("AB, A in registers", s, [](auto& d) { mma_AB(d, o.a_registers, o.b_cols); });
-  check("ABt, A shared", s, [](auto& d) { mma_ABt(d, o.a_rows, o.b_rows); });
-  check("ABt, A in registers", s, [](auto& d) { mma_ABt(d, o.a_registers, o.b_rows); });
-  check("AtB, A grouped", s, [](auto& d) { mma_AtB(d, o.a_grouped, o.b_cols); });
-  check("AtB, A in strips", s, [](auto& d) { mma_AtB(d, o.a_strips, o.b_cols); });
-  check("AtBt, A grouped", s, [](auto& d) { mma_AtBt(d, o.a_grouped, o.b_rows); });
-  check("AtBt, A in strips", s, [](auto& d) { mma_AtBt(d, o.a_strips, o.b_rows); });
+  constexpr into sum = into::sum, result = into::result;
+  check<sum>("mma_AB, A shared", s, [](auto& d) { mma_AB(d, o.a_rows, o.b_cols); });
+  check<sum>("mma_AB, A in registers", s, [](auto& d) { mma_AB(d, o.a_registers, o.b_cols); });
+  check<sum>("mma_ABt, A shared", s, [](auto& d) { mma_ABt(d, o.a_rows, o.b_rows); });
+  check<sum>("mma_ABt, A in registers", s, [](auto& d) { mma_ABt(d, o.a_registers, o.b_rows); });
+  check<sum>("mma_AtB, A grouped", s, [](auto& d) { mma_AtB(d, o.a_grouped, o.b_cols); });
+  check<sum>("mma_AtB, A in strips", s, [](auto& d) { mma_AtB(d, o.a_strips, o.b_cols); });
+  check<sum>("mma_AtBt, A grouped", s, [](auto& d) { mma_AtBt(d, o.a_grouped, o.b_rows); });
+  check<sum>("mma_AtBt, A in strips", s, [](auto& d) { mma_AtBt(d, o.a_strips, o.b_rows); });
+  check<result>("mm_AB", s, [](auto& d) { mm_AB(d, o.a_rows, o.b_cols); });
+  check<result>("mm_ABt", s, [](auto& d) { mm_ABt(d, o.a_registers, o.b_rows); });
+  check<result>("mm_AtB", s, [](auto& d) { mm_AtB(d, o.a_grouped, o.b_cols); });
+  check<result>("mm_AtBt", s, [](auto& d) { mm_AtBt(d, o.a_strips, o.b_rows); });
 }
 
 constexpr int rows_of_d[] = {0, 1, hk::mma_rows - 1, hk::mma_rows, hk::mma_rows + 1, M};
@@ -141,10 +151,12 @@ HK_TEST(a_float_tile_is_its_own_transpose) {
     load_from<float>(a_rows, s.k, s.m, [&](int l, int i) { return s.a_at(i, l); });
     unit::set_all(a_registers,
                   [&](int l, int i) { return l < s.k && i < s.m ? s.a_at(i, l) : unit::nan; });
-    check("AtB, A in rows", s, [](auto& d) { mma_AtB(d, a_rows, o.b_cols); });
-    check("AtB, A in registers", s, [](auto& d) { mma_AtB(d, a_registers, o.b_cols); });
-    check("AtBt, A in rows", s, [](auto& d) { mma_AtBt(d, a_rows, o.b_rows); });
-    check("AtBt, A in registers", s, [](auto& d) { mma_AtBt(d, a_registers, o.b_rows); });
+    check<into::sum>("mma_AtB, A in rows", s, [](auto& d) { mma_AtB(d, a_rows, o.b_cols); });
+    check<into::sum>("mma_AtB, A in registers", s,
+                     [](auto& d) { mma_AtB(d, a_registers, o.b_cols); });
+    check<into::sum>("mma_AtBt, A in rows", s, [](auto& d) { mma_AtBt(d, a_rows, o.b_rows); });
+    check<into::sum>("mma_AtBt, A in registers", s,
+                     [](auto& d) { mma_AtBt(d, a_registers, o.b_rows); });
   }
 }
 

@@ -41,9 +41,9 @@ void check_rows(int rows) {
   hk::fill(max, 0.25f);
   hk::row_sum(sum, s.tile, sum);
   hk::row_max(max, s.tile, max);
-  for (int r = 0; r < R; ++r) {
-    CHECK_CLOSE(sum[r], 100.0 + (r < rows ? s.row_sum[r] : 0.0), 1e-6);
-    CHECK_EQ(max[r], r < rows ? std::max(0.25, s.row_max[r]) : 0.25);
+  for (int r = 0; r < rows; ++r) {
+    CHECK_CLOSE(sum[r], 100.0 + s.row_sum[r], 1e-6);
+    CHECK_EQ(max[r], std::max(0.25, s.row_max[r]));
   }
   hk::row_sum(sum, s.tile);
   hk::row_max(max, s.tile);
@@ -120,8 +120,7 @@ HK_TEST(a_map_and_the_sum_of_its_result) {
                                  return unit::rounded<T>(s.tile.row(r)[c] * v[r]);
                                }),
              0);
-    for (int r = 0; r < R; ++r)
-      CHECK_CLOSE(sum[r], r == R - 1 ? 100.0 : 100.0 + s.row_sum[r] * v[r], 1e-6);
+    for (int r = 0; r < R - 1; ++r) CHECK_CLOSE(sum[r], 100.0 + s.row_sum[r] * v[r], 1e-6);
   });
 }
 

@@ -46,6 +46,17 @@ HK_TEST(depth_planes_step_over_rows) {
     }
 }
 
+// Rows [b][d][first .. first + n) for all d, as one matrix: depth and a group of rows fold.
+HK_TEST(folded_planes_step_through_groups_of_rows) {
+  std::vector<float> data = numbered();
+  constexpr int64_t b = 1, first = 1, n = 3;
+  const hk::plane<float> plane{data.data() + (b * D * R + first) * C, D * n, C, C, n, R * C};
+  for (int64_t d = 0; d < D; ++d)
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t c = 0; c < C; ++c)
+        CHECK_EQ(plane.row(d * n + r)[c], index_of(b, d, first + r, c));
+}
+
 // Offsets past 2^31 elements: only addresses are formed, nothing is read.
 HK_TEST(large_arrays_are_indexed_in_64_bits) {
   hk::bf16 base{};

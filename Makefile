@@ -5,6 +5,7 @@
 #   make test            C++ unit tests, then pytest
 #   make test-sanitize   C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-neon       C++ unit tests for AArch64, cross-compiled and run by qemu
+#   make test-avx512     C++ unit tests for AVX-512, emulated by SIMDe
 #   make bench           time the ops against XLA (and PyTorch where it is installed)
 #   make lint            formatting, lint and types
 #   make format          rewrite the sources to the format that lint asks for
@@ -18,12 +19,12 @@ BIN := .venv/bin
 CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.h' '*.cc')
 BUILD_SOURCES := pyproject.toml CMakeLists.txt $(shell find cmake ffi include -type f)
 
-.PHONY: demo test pytest test-cpp test-sanitize test-neon bench lint format clean
+.PHONY: demo test pytest bench lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/flax_llama/train.py $(ARGS)
 
-test: test-cpp pytest
+test: test-native pytest
 
 pytest: .venv/installed
 	$(BIN)/python -m pytest $(ARGS)
@@ -42,25 +43,9 @@ format: .venv/installed
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
-# build/NAME holds one configuration of the C++ unit tests.
-build_tests = $(BIN)/cmake -G Ninja -S . -B build/$(1) -D CMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
-  -D HK_BUILD_MODULE=OFF -D HK_BUILD_TESTS=ON -D HK_WARNINGS_AS_ERRORS=ON $(2)
-run_tests = $(BIN)/cmake --build build/$(1) && \
-  $(BIN)/ctest --test-dir build/$(1) --output-on-failure --parallel 2
-
-test-cpp: .venv/installed
-	$(call build_tests,tests)
-	$(call run_tests,tests)
-
-test-sanitize: .venv/installed
-	$(call build_tests,sanitize,-D HK_SANITIZE=address$(comma)undefined)
-	$(call run_tests,sanitize)
-
-test-neon: .venv/installed
-	$(call build_tests,neon,-D CMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake)
-	$(call run_tests,neon)
-
-comma := ,
+# test-native, test-sanitize, test-neon, test-avx512
+test-%: .venv/installed
+	PATH="$(abspath $(BIN)):$$PATH" tests/unit.sh $*
 
 clean:
 	rm -rf .venv build

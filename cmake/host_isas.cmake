@@ -1,14 +1,16 @@
 # The instruction sets that the host kernels are compiled for, with their compiler flags.
 #
-# HK_HOST_ISAS lists their names; hk_host_isa_options(<target> <isa>) compiles a target for one.
+# HK_HOST_ISAS lists their names; fewer than all, such as "avx2;plain", build sooner. plain has to be
+# among them. hk_host_isa_options(<target> <isa>) compiles a target for one.
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(HK_HOST_ISAS avx512_bf16 avx512 avx2 plain)
+  set(all_isas avx512_bf16 avx512 avx2 plain)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
-  set(HK_HOST_ISAS neon plain)
+  set(all_isas neon plain)
 else()
-  set(HK_HOST_ISAS plain)
+  set(all_isas plain)
 endif()
+set(HK_HOST_ISAS ${all_isas} CACHE STRING "Instruction sets to compile the host kernels for")
 
 set(HK_FLAGS_plain "")
 set(HK_FLAGS_neon "")

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <stdexcept>
 
-// The tables that ffi/host/table.cc defines, one per instruction set that this architecture has.
+// The tables that ffi/host/table.cc defines, one per instruction set that the build is asked for
+// (HK_HAVE_*, from HK_HOST_ISAS in cmake/host_isas.cmake).
 namespace hk {
-#if defined(__x86_64__)
 namespace host_avx512_bf16 {
 extern const host_kernels kernels;
 }
@@ -15,11 +15,9 @@ extern const host_kernels kernels;
 namespace host_avx2 {
 extern const host_kernels kernels;
 }
-#elif defined(__aarch64__)
 namespace host_neon {
 extern const host_kernels kernels;
 }
-#endif
 namespace host_plain {
 extern const host_kernels kernels;
 }
@@ -31,17 +29,19 @@ namespace {
 constexpr char kVariable[] = "JAX_HIPKITTENS_HOST_ISA";
 
 #if defined(__x86_64__)
-bool has_avx2() {
+[[maybe_unused]] bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("f16c");
 }
 
-bool has_avx512() {
+[[maybe_unused]] bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool has_avx512_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+[[maybe_unused]] bool has_avx512_bf16() {
+  return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
 #endif
 
 std::string join_names(const std::vector<host_isa>& isas) {
@@ -57,11 +57,16 @@ std::string join_names(const std::vector<host_isa>& isas) {
 
 std::vector<host_isa> supported_host_isas() {
   std::vector<host_isa> isas;
-#if defined(__x86_64__)
+#if defined(HK_HAVE_AVX512_BF16)
   if (has_avx512_bf16()) isas.push_back({"avx512_bf16", &hk::host_avx512_bf16::kernels});
+#endif
+#if defined(HK_HAVE_AVX512)
   if (has_avx512()) isas.push_back({"avx512", &hk::host_avx512::kernels});
+#endif
+#if defined(HK_HAVE_AVX2)
   if (has_avx2()) isas.push_back({"avx2", &hk::host_avx2::kernels});
-#elif defined(__aarch64__)
+#endif
+#if defined(HK_HAVE_NEON)
   isas.push_back({"neon", &hk::host_neon::kernels});
 #endif
   isas.push_back({"plain", &hk::host_plain::kernels});

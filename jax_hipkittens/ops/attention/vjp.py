@@ -138,19 +138,23 @@ def _scale_cotangent(
 
     The kernel gives ``scale * dlogit @ k`` as the query's cotangent. Run once more in
     f32 on ``scale * query`` with a scale of one, it gives ``dlogit @ k``, whose product
-    with the query is exact for every scale, zero included. Where nobody asks for this
-    cotangent, jit removes the call.
+    with the query is right for every scale, zero included. The forward runs again too:
+    in this sum over all queries the rounding of its output would show. Where nobody
+    asks for this cotangent, jit removes the calls.
     """
-    wide = residuals._replace(
-        query=residuals.query.astype(jnp.float32) * residuals.scale,
-        key=residuals.key.astype(jnp.float32),
-        value=residuals.value.astype(jnp.float32),
-        out=residuals.out.astype(jnp.float32),
-        scale=jnp.ones_like(residuals.scale),
+    query, key, value = (x.astype(jnp.float32) for x in residuals[:3])
+    operands = (
+        query * residuals.scale,
+        key,
+        value,
+        jnp.ones_like(residuals.scale),
+        residuals.query_lengths,
+        residuals.key_lengths,
     )
+    wide = Residuals(*operands, *kernel.forward(*operands, masks))
     d_out, d_lse = cotangents
     d_logit_key, _, _ = _backward(wide, (d_out.astype(jnp.float32), d_lse), masks)
-    products = residuals.query.astype(jnp.float32) * d_logit_key
+    products = query * d_logit_key
     return _sum(products.reshape(-1, products.shape[-1]))
 
 

@@ -24,7 +24,8 @@ def test_logits_that_jump_in_mid_sequence(dtype):
     jump = jnp.where(jnp.arange(300) < 150, 0, 50).astype(dtype)
     key = 0.1 * inputs.key + (jump[:, None] * axis[None, :])[None, :, None, :]
     query = 0.1 * inputs.query.at[..., 0].set(10)
-    assert_right(case, inputs._replace(query=query, key=key.astype(dtype)))
+    inputs = inputs._replace(query=query, key=key.astype(dtype))
+    assert_right(case, inputs, largest_lse=50)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -41,7 +42,8 @@ def test_values_of_1e4(dtype):
     case = Case(queries=33, keys=70, dim=16)
     inputs = cases.draw(case, dtype)
     large = [(x * 1e4).astype(dtype) for x in inputs[:3]]
-    inputs = inputs._replace(query=large[0], key=large[1], value=large[2])
+    # Cotangents so small that no gradient overflows float16.
+    inputs = cases.Inputs(*large, inputs.d_out / 100, inputs.d_lse / 100)
     results = {i: cases.run(case, i, inputs) for i in IMPLEMENTATIONS}
     exact = cases.exact(case, inputs)
     eps = float(jnp.finfo(dtype).eps)

@@ -99,7 +99,7 @@ def test_checkpoint_policy_saves_the_forward_kernel():
         (policies.nothing_saveable, 2),
     ):
         wrapped = jax.checkpoint(loss("hk"), policy=policy)
-        text = jax.jit(jax.grad(wrapped)).lower(*inputs).as_text()
+        text = jax.jit(jax.value_and_grad(wrapped)).lower(*inputs).as_text()
         assert text.count(f"custom_call @{FORWARD}") == forwards
 
 

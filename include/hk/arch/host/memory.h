@@ -181,6 +181,18 @@ HK_INLINE void load(rv<float, N>& v, const T* p, std::int64_t count) {
   }
 }
 
+// Asks for rows [at.row, at.row + rows) of src from column at.col on, as far as they exist, to be
+// brought near for a load that is to come. Changes nothing that a program can observe.
+template <class T>
+HK_INLINE void prefetch(plane<T> src, coord at, int rows) {
+  constexpr int line = 64 / sizeof(T);
+  const int count = memory::inside(src.rows, at.row, rows);
+  for (int r = 0; r < count; ++r) {
+    const T* row = src.row(at.row + r);
+    for (std::int64_t c = at.col; c < src.cols; c += line) __builtin_prefetch(row + c, 0, 2);
+  }
+}
+
 // --- register -> global --------------------------------------------------------------------------
 
 // dst[at.row + r][at.col + c] = tile[r][c], for the rows in use that exist.

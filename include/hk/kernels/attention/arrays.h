@@ -82,6 +82,19 @@ HK_NOINLINE void load_keys(st<U, R, C, Layout>& tile, const kv_head& h, const vo
   });
 }
 
+// Asks for `rows` rows from `row` on of such arrays to be brought near.
+inline void prefetch_queries(const kv_head& h, const void* array, std::int64_t row, int rows) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    prefetch(h.query_plane(static_cast<const T*>(array), h.rows()), {row, 0}, rows);
+  });
+}
+
+inline void prefetch_keys(const kv_head& h, const void* array, std::int64_t row, int rows) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    prefetch(h.key_plane(static_cast<const T*>(array), h.visibility.keys), {row, 0}, rows);
+  });
+}
+
 // Stores a tile at row `row` of a [B, T, N, D] array.
 template <int R, int C>
 HK_NOINLINE void store_queries(void* array, const kv_head& h, const rt<float, R, C>& tile,

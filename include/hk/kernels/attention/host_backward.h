@@ -145,6 +145,7 @@ struct backward_block {
     const span keys = head.visibility.keys_of(queries);
     if (keys.end <= key || keys.begin >= key + tiles_type::keys) return;
     load_strip(row);
+    prefetch_strip(row + tiles_type::rows);
     probabilities(queries, row);
     accumulate();
     add_dq(strip, {keys.begin / tiles_type::keys, (keys.end - 1) / tiles_type::keys + 1});
@@ -161,16 +162,21 @@ struct backward_block {
     call.terms.load_to(tiles.terms, head_index, row);
   }
 
+  // While one strip computes, the next one arrives.
+  HK_NOINLINE void prefetch_strip(std::int64_t row) const {
+    prefetch_queries(head, head.problem.q, row, tiles_type::rows);
+    prefetch_queries(head, head.problem.dout, row, tiles_type::rows);
+    prefetch(call.dq_sums(head, head_index), {row, 0}, tiles_type::rows);
+  }
+
   // P and dS.
   HK_NOINLINE void probabilities(span queries, std::int64_t row) {
     auto& scores = tiles.scores;
     const int rows = tiles.q.rows();
     scores.s.resize_rows(rows);
     scores.dp.resize_rows(rows);
-    zero(scores.s);
-    zero(scores.dp);
-    mma_ABt(scores.s, tiles.q, tiles.k);
-    mma_ABt(scores.dp, tiles.dout, tiles.v);
+    mm_ABt(scores.s, tiles.q, tiles.k);
+    mm_ABt(scores.dp, tiles.dout, tiles.v);
     if (!head.visibility.all(queries, {key, key + tiles_type::keys}))
       mask_invisible(scores.s, head.visibility, row, head.group, key);
     scores.p().resize_rows(rows);
@@ -184,8 +190,7 @@ struct backward_block {
     mma_AtB(tiles.dv, scores.transposed(scores.p()), tiles.dout_cols);
     mma_AtB(tiles.dk, scores.transposed(scores.ds()), tiles.q_cols);
     tiles.dq.resize_rows(tiles.q.rows());
-    zero(tiles.dq);
-    mma_AB(tiles.dq, scores.ds(), tiles.k_cols);
+    mm_AB(tiles.dq, scores.ds(), tiles.k_cols);
   }
 
   // Adds to the sum of a strip's dQ when it is this block's turn; the last of the key blocks that

@@ -100,8 +100,7 @@ struct row_term_block {
   void add_keys(std::int64_t row, std::int64_t key) {
     load_keys(tiles.k, head, head.problem.k, key);
     tiles.s.resize_rows(tiles.q.rows());
-    zero(tiles.s);
-    mma_ABt(tiles.s, tiles.q, tiles.k);
+    mm_ABt(tiles.s, tiles.q, tiles.k);
     mask_invisible(tiles.s, head.visibility, row, head.group, key);
     subtract_reference(tiles.s, tiles.reference, scale.factor);
     softmax_step(tiles.s, tiles.s, tiles.softmax, log2_e, tiles.rescale);

@@ -112,7 +112,17 @@ struct forward_block {
   void step(std::int64_t key) {
     load_keys(tiles.k, head, head.problem.k, key);
     load_keys(tiles.v, head, head.problem.v, key);
-    for (int i = 0; i < strips; ++i) attend(tiles.strips_of_rows[i], key);
+    for (int i = 0; i < strips; ++i) {
+      prefetch_share(key + tiles_type::keys, i);
+      attend(tiles.strips_of_rows[i], key);
+    }
+  }
+
+  // While strip i computes, its share of the next key tile arrives.
+  void prefetch_share(std::int64_t key, int i) const {
+    const int rows = (tiles_type::keys + strips - 1) / strips;
+    prefetch_keys(head, head.problem.k, key + i * rows, rows);
+    prefetch_keys(head, head.problem.v, key + i * rows, rows);
   }
 
   HK_NOINLINE void attend(typename tiles_type::strip& strip, std::int64_t key) {
@@ -123,8 +133,7 @@ struct forward_block {
 
     auto& s = tiles.scores.s;
     s.resize_rows(strip.q.rows());
-    zero(s);
-    mma_ABt(s, strip.q, tiles.k);
+    mm_ABt(s, strip.q, tiles.k);
     if (!head.visibility.all(queries, keys))
       mask_invisible(s, head.visibility, strip.row, head.group, key);
 

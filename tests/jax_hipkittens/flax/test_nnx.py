@@ -21,7 +21,7 @@ def value_and_gradients(module, *args, **kwargs):
         y = module(*args, **kwargs)
         return jnp.sum(jnp.sin(y.astype(jnp.float32))), y
 
-    grads, y = nnx.grad(loss, has_aux=True)(module)
+    grads, y = nnx.jit(nnx.grad(loss, has_aux=True))(module)
     return y, nnx.to_pure_dict(grads)
 
 
@@ -67,7 +67,7 @@ def test_attention(shape):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("num_kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("num_kv_heads", [1, 2])
 def test_grouped_queries(is_causal, num_kv_heads):
     ours, flaxs = pair(num_kv_heads=num_kv_heads)
     assert_same(ours, flaxs, normal(0, (2, 7, 16)), is_causal=is_causal)
@@ -107,6 +107,7 @@ def test_dropout_runs_flaxs_own():
     assert_same(strict, flaxs, x, deterministic=True)
 
 
+@pytest.mark.filterwarnings("ignore:Using 'Module.sow:DeprecationWarning")
 def test_sown_weights():
     ours, flaxs = pair(implementation=None)
     x = normal(0, (2, 7, 16))
@@ -132,12 +133,6 @@ def test_decoding():
 HOOK = functools.partial(hk_nnx.dot_general, implementation="hk")
 DENSE = {
     "Linear": (nnx.Linear, (16, 6), {}, (2, 5, 16)),
-    "Linear to bfloat16": (
-        nnx.Linear,
-        (16, 6),
-        dict(preferred_element_type=jnp.bfloat16),
-        (2, 5, 16),
-    ),
     "LinearGeneral": (
         nnx.LinearGeneral,
         ((4, 3), (2, 5)),
@@ -157,6 +152,16 @@ def test_dot_general(name):
     assert "jax_hipkittens_gemm" in lowered(ours, x)
 
 
+def test_preferred_element_type():
+    def linear(**arguments):
+        return nnx.Linear(16, 6, rngs=nnx.Rngs(0), **arguments)
+
+    x = normal(0, (2, 5, 16))
+    to_bfloat16 = dict(preferred_element_type=jnp.bfloat16)
+    ours = linear(dot_general=HOOK, **to_bfloat16)(x)
+    accuracy.assert_as_accurate(ours, linear(**to_bfloat16)(x), linear()(x))
+
+
 def test_dot_general_of_attention():
     ours, _ = pair(qkv_dot_general=HOOK, out_dot_general=HOOK)
     _, flaxs = pair()
@@ -167,13 +172,13 @@ NORMS = ["LayerNorm", "RMSNorm"]
 
 
 def norms(name, implementation="hk", features=48, **arguments):
-    ours = getattr(hk_nnx, name)(
-        features, implementation=implementation, rngs=nnx.Rngs(0), **arguments
-    )
-    flaxs = getattr(nnx, name)(
-        features, use_fast_variance=False, rngs=nnx.Rngs(0), **arguments
-    )
-    return ours, flaxs
+    def make(library, **more):
+        module = getattr(library, name)
+        return module(
+            features, use_fast_variance=False, rngs=nnx.Rngs(0), **arguments, **more
+        )
+
+    return make(hk_nnx, implementation=implementation), make(nnx)
 
 
 def randomise(module):
@@ -196,9 +201,15 @@ def test_norms(name, use_scale):
 
 
 @pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("x_dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("dtype", [None, "bfloat16"])
-@pytest.mark.parametrize("param_dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "x_dtype, dtype, param_dtype",
+    [
+        ("bfloat16", None, "float32"),
+        ("float32", "bfloat16", "float32"),
+        ("bfloat16", "bfloat16", "float32"),
+        ("bfloat16", None, "bfloat16"),
+    ],
+)
 def test_norm_dtypes(name, x_dtype, dtype, param_dtype):
     dtype = dtype and jnp.dtype(dtype)
     ours, flaxs = norms(name, dtype=dtype, param_dtype=jnp.dtype(param_dtype))

@@ -1,5 +1,7 @@
 """Values, gradients and transformations of layer_norm and rms_norm."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +20,8 @@ KINDS = sorted(OPS)
 DTYPES = ["bfloat16", "float16", "float32"]
 # H around and off the widths of vectors, one element, and a model's.
 SHAPES = [(1, 1), (3, 7), (5, 64), (17, 100), (2, 768), (3, 4099)]
+VALUE_CASES = [(dtype, shape) for dtype in ("bfloat16", "float32") for shape in SHAPES]
+VALUE_CASES += [("float16", (17, 100)), ("float16", (2, 768))]
 
 
 def draw(seed, *shapes, dtype="float32"):
@@ -40,8 +44,7 @@ def value_and_gradients(kind, implementation, x, residual, weight, bias, dy, dh)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype, shape", VALUE_CASES)
 def test_values_and_gradients(kind, dtype, shape):
     x, residual, dy, dh = draw(0, *[shape] * 4, dtype=dtype)
     weight, bias = draw(1, shape[1:], shape[1:])
@@ -227,7 +230,7 @@ def test_checkpoint_policy_saves_the_residuals():
     policies = jax.checkpoint_policies
     saving = policies.save_only_these_names(RESIDUAL_NAME)
     for policy, runs in ((saving, 1), (policies.nothing_saveable, 2)):
-        text = lowered(jax.grad(lambda x, p=policy: loss(x, p)), x)
+        text = lowered(jax.value_and_grad(lambda x, p=policy: loss(x, p)), x)
         assert text.count("@jax_hipkittens_norm_forward") == runs
 
 
@@ -253,7 +256,7 @@ def test_scan_and_checkpoint(implementation):
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20)
 @given(
     kind=st.sampled_from(KINDS),
     dtype=st.sampled_from(DTYPES),
@@ -265,6 +268,9 @@ def test_scan_and_checkpoint(implementation):
 def test_rows_of_any_size(kind, dtype, rows, hidden, scale, seed):
     x = (draw(seed, (rows, hidden))[0] * scale).astype(dtype)
     exact = oracle.forward(f64(x), 1, 0, kind)
-    y = {i: OPS[kind](x, implementation=i) for i in IMPLEMENTATIONS}
+    y = {
+        i: jax.jit(functools.partial(OPS[kind], implementation=i))(x)
+        for i in IMPLEMENTATIONS
+    }
     accuracy.assert_as_accurate(y["hk"], y["xla"], exact, noise=1e-5)
     accuracy.assert_rounded(y["xla"], exact, ulps=1, noise=1e-5)

@@ -40,9 +40,9 @@ HK_INLINE f32 widen(const f16* p) {
 
 // Rounds by adding 0x7fff plus the bit that will be the last one; NaN is made quiet instead.
 HK_INLINE void narrow(bf16* p, f32 x) {
-  const i32 bits = (i32)x;
-  const i32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const i32 chosen = (x != x) ? (bits | 0x400000) : rounded;
+  const u32 bits = (u32)x;
+  const u32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const u32 chosen = (x != x) ? (bits | 0x400000) : rounded;
   const __m256i halves = _mm256_srli_epi32((__m256i)chosen, 16);
   const __m128i packed =
       _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));

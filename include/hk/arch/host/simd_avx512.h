@@ -57,9 +57,9 @@ HK_INLINE f32 widen(const f16* p) {
 // conversion instruction of the bf16 extension flushes subnormals, so it isn't used here.)
 HK_INLINE void narrow(bf16* p, f32 x) {
   using u16 = std::uint16_t __attribute__((vector_size(32)));
-  const i32 bits = (i32)x;
-  const i32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const i32 chosen = (x != x) ? (bits | 0x400000) : rounded;
+  const u32 bits = (u32)x;
+  const u32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const u32 chosen = (x != x) ? (bits | 0x400000) : rounded;
   const u16 halves = __builtin_convertvector(chosen >> 16, u16);
   __builtin_memcpy(p, &halves, sizeof(halves));
 }

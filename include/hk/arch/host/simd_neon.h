@@ -44,9 +44,9 @@ HK_INLINE f32 widen(const f16* p) {
 
 // Rounds by adding 0x7fff plus the bit that will be the last one; NaN is made quiet instead.
 HK_INLINE void narrow(bf16* p, f32 x) {
-  const i32 bits = (i32)x;
-  const i32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const i32 chosen = (x != x) ? (bits | 0x400000) : rounded;
+  const u32 bits = (u32)x;
+  const u32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const u32 chosen = (x != x) ? (bits | 0x400000) : rounded;
   vst1_u16(reinterpret_cast<std::uint16_t*>(p), vshrn_n_u32((uint32x4_t)chosen, 16));
 }
 

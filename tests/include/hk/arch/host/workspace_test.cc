@@ -3,6 +3,11 @@
 
 #include "tests/unit.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// Without it the sanitizer ends the program where aligned_alloc has no memory to give.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 HK_TEST(it_is_aligned_and_kept) {
   void* small = hk::workspace::of_this_thread(100);
   CHECK(small != nullptr);

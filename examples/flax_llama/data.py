@@ -39,8 +39,9 @@ def default_path() -> pathlib.Path:
 def load(path: pathlib.Path, length: int) -> Data:
     """Reads a text file, or all text files of a folder, and splits it.
 
-    A folder is split by file, so that no file has a part in both splits; a file is
-    split at the share. `length` is the window T that either split must hold.
+    A folder is split by file, so that no file has a part in both splits; a file, and a
+    folder whose files are too large for that, is cut at the share. `length` is the
+    window T that either split must hold.
     Raises UserError when the path is missing or holds too little text.
     """
     if not path.exists():
@@ -48,9 +49,7 @@ def load(path: pathlib.Path, length: int) -> Data:
     if path.is_dir():
         data = _split_documents(dict(documents(path)))
     else:
-        text = path.read_bytes()
-        cut = len(text) - int(len(text) * VALIDATION_SHARE)
-        data = Data(_tokens(text[:cut]), _tokens(text[cut:]))
+        data = _cut(path.read_bytes())
     for name, split in data._asdict().items():
         if len(split) < length + 1:
             raise UserError(
@@ -74,14 +73,23 @@ def documents(folder: pathlib.Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _split_documents(documents: dict[str, bytes]) -> Data:
-    """Orders files by a digest of their names, and gives the first to validation."""
+    """Gives files to validation while they fit, by the digests of their names."""
     names = sorted(documents, key=lambda name: hashlib.sha256(name.encode()).digest())
-    wanted = VALIDATION_SHARE * sum(map(len, documents.values()))
-    validation: list[bytes] = []
-    while names and sum(map(len, validation)) < wanted:
-        validation.append(documents[names.pop(0)])
-    train = [documents[name] for name in names]
-    return Data(_tokens(SEPARATOR.join(train)), _tokens(SEPARATOR.join(validation)))
+    room = VALIDATION_SHARE * sum(map(len, documents.values()))
+    splits: tuple[list[bytes], list[bytes]] = [], []
+    for name in names:
+        text = documents[name]
+        fits = len(text) <= room
+        room -= len(text) if fits else 0
+        splits[fits].append(text)
+    train, validation = map(SEPARATOR.join, splits)
+    return Data(_tokens(train), _tokens(validation)) if validation else _cut(train)
+
+
+def _cut(text: bytes) -> Data:
+    """The last share of the text for validation."""
+    cut = len(text) - int(len(text) * VALIDATION_SHARE)
+    return Data(_tokens(text[:cut]), _tokens(text[cut:]))
 
 
 def _tokens(text: bytes) -> np.ndarray:

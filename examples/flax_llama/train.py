@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         "--every",
         metavar="STEPS",
         type=_positive,
-        default=50,
+        default=75,
         help="validation and checkpoint interval (default: %(default)s)",
     )
     add("--prompt", default="def ", help="begin of the sample (default: %(default)r)")
@@ -101,7 +101,11 @@ def run(arguments: argparse.Namespace) -> None:
     entropy = data.unigram_entropy(fit.splits.validation)
     print_summary(config, fit, state, folder, entropy)
     step = compiled_step(config, state)
-    state = fit(step, state, folder, arguments.every)
+    try:
+        state = fit(step, state, folder, arguments.every)
+    except KeyboardInterrupt:
+        print(f"Stopped: --resume {folder.path} continues from the last checkpoint.")
+        raise
 
     plot.save_losses(
         folder.picture,
@@ -207,7 +211,6 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Continue from the last checkpoint with --resume FOLDER.")
         return 130
     return 0
 

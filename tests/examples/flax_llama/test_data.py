@@ -43,11 +43,19 @@ def test_a_file_is_cut_in_two(tmp_path):
     assert len(splits.validation) == len(text) * 5 // 100
 
 
+def test_a_folder_of_few_large_files_is_cut(tmp_path):
+    texts = sorted(write_files(tmp_path, 3, size=2000).values())
+    splits = data.load(tmp_path, length=64)
+    whole = splits.train.tobytes() + splits.validation.tobytes()
+    assert sorted(whole.split(data.SEPARATOR)) == texts
+    assert len(splits.validation) == len(whole) * 5 // 100
+
+
 def test_the_default_is_this_pythons_library_without_its_tests():
     path = data.default_path()
     splits = data.load(path, length=512)
     assert len(splits.train) > 2_000_000
-    assert 0.04 < len(splits.validation) / len(splits.train) < 0.15
+    assert 0.04 < len(splits.validation) / len(splits.train) < 0.06
     text = splits.train.tobytes() + splits.validation.tobytes()
     assert (path / "argparse.py").read_bytes() in text
     folders = {part for name, _ in data.documents(path) for part in name.split("/")}

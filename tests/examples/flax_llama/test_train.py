@@ -102,6 +102,16 @@ def test_what_hk_cannot_serve_is_said(monkeypatch, capsys, tmp_path, text, tiny_
     assert "512" in error and "(--implementation xla runs without HK.)" in error
 
 
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch, capsys, tmp_path, text):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "compiled_step", lambda *_: None)
+    monkeypatch.setattr(train.Fit, "__call__", interrupt)
+    assert run_main(monkeypatch, "--data", text, "--out", tmp_path) == 130
+    assert f"--resume {tmp_path} continues" in capsys.readouterr().out
+
+
 def test_a_run_without_a_checkpoint_begins_again(tmp_path):
     folder = RunFolder.create(tmp_path)
     folder.metrics.add(1, "training", 2.0)

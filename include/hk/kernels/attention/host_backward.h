@@ -63,7 +63,7 @@ struct gradient_tiles<float, R, C> {
 // Everything a block works on; D is the head dimension rounded up to 64, 128 or 256.
 template <element U, int D>
 struct backward_tiles {
-  static constexpr int rows = layout::round_up(48, mma_rows);
+  static constexpr int rows = strip_rows;
   static constexpr int keys = D > 128 ? 64 : 96;
 
   st<U, keys, D, layout::row_panels> k;

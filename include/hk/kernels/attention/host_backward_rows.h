@@ -31,9 +31,13 @@ struct row_term_arrays {
   }
 };
 
+// Rows of a strip, the same in both passes: the first writes zeros for those strips, and no others,
+// that the second skips because they see no key.
+inline constexpr int strip_rows = layout::round_up(48, mma_rows);
+
 template <element U, int D>
 struct row_term_tiles {
-  static constexpr int rows = 48;
+  static constexpr int rows = strip_rows;
   static constexpr int keys = 64;
 
   st<U, rows, D, layout::row_panels> dout;

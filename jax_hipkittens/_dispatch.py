@@ -65,7 +65,7 @@ def run(
         try:
             result = implementations[name](*args, **kwargs)
         except NotImplementedError as error:
-            declined[name] = str(error)
+            declined[name] = str(error).rstrip(".")
             continue
         for reason in declined.values():
             _say_once(op, name, reason)

@@ -26,19 +26,22 @@ def digest(tree):
     return sha.hexdigest()
 
 
-def digest_in_process(module, threads):
-    """What ``module.main()`` prints in a new process on ``threads`` CPUs.
+def main_in_process(module, threads=None, **environment):
+    """What ``module.main()`` prints in a new process, on ``threads`` CPUs if given.
 
     XLA sizes its thread pool by the CPUs that the process may use.
     """
-    cpus = sorted(os.sched_getaffinity(0))[:threads]
-    assert len(cpus) == threads, f"this test needs {threads} CPUs"
-    code = (
-        f"import os; os.sched_setaffinity(0, {set(cpus)})\n"
-        f"from {module} import main; main()"
-    )
+    lines = [f"from {module} import main", "main()"]
+    if threads is not None:
+        cpus = sorted(os.sched_getaffinity(0))[:threads]
+        assert len(cpus) == threads, f"this test needs {threads} CPUs"
+        lines.insert(0, f"import os; os.sched_setaffinity(0, {set(cpus)})")
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        [sys.executable, "-c", "\n".join(lines)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

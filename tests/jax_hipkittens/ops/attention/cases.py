@@ -91,14 +91,13 @@ def exact(case, inputs):
     return oracle.attention(*_oracle_arguments(case, inputs))
 
 
-def noise(case, inputs, largest_lse=0.0):
+def noise(case, inputs):
     """The rounding noise of each of the results of ``run``.
 
     A gradient is a sum of terms that cancel, every one of them computed in f32: it is
-    known to the roundoff of the sum of their absolute values. Their probabilities are
-    computed again from the LSE, whose own roundoff is a relative error in them all.
+    known to the roundoff of the sum of their absolute values.
     """
-    roundoff = 2.0**-24 * (1 + largest_lse)
+    roundoff = 2.0**-24
     terms = oracle.gradient_terms(*_oracle_arguments(case, inputs))
     return 0.0, 0.0, *(roundoff * term for term in terms)
 

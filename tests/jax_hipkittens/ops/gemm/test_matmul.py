@@ -177,7 +177,7 @@ def test_empty_operands(implementation, shapes):
     np.testing.assert_array_equal(d_bias, np.full(bias.shape, rows))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_any_small_product_is_right(data):
     sizes = st.integers(1, 70)

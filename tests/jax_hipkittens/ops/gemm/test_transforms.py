@@ -67,7 +67,7 @@ def test_jit_equals_eager_and_runs_repeat(dtype, activation):
 
 def test_threads_do_not_change_a_bit():
     module = "tests.jax_hipkittens.ops.gemm.threads"
-    one, two = (bits.digest_in_process(module, threads) for threads in (1, 2))
+    one, two = (bits.main_in_process(module, threads) for threads in (1, 2))
     assert one == two
 
 

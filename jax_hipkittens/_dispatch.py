@@ -19,7 +19,7 @@ _Result = TypeVar("_Result")
 DEFAULT: tuple[Name, ...] = ("hk", "xla")
 
 logger = logging.getLogger("jax_hipkittens")
-_said: set[tuple[str, str]] = set()
+_said: set[str] = set()
 
 
 def order(op: str, implementation: Implementation) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def run(
             declined[name] = str(error).rstrip(".")
             continue
         for reason in declined.values():
-            _say_once(op, name, reason)
+            warn_once(f"{op} falls back to {name.upper()}: {reason}")
         return result
     raise NotImplementedError(f"{op}: {_reasons(declined)}.")
 
@@ -79,7 +79,8 @@ def _reasons(declined: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in declined.items())
 
 
-def _say_once(op: str, used: str, reason: str) -> None:
-    if (op, reason) not in _said:
-        _said.add((op, reason))
-        logger.warning("%s falls back to %s: %s", op, used.upper(), reason)
+def warn_once(message: str) -> None:
+    """Logs a warning on the logger "jax_hipkittens", once in a process."""
+    if message not in _said:
+        _said.add(message)
+        logger.warning("%s", message)

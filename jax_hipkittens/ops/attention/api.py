@@ -196,6 +196,22 @@ def _check_shapes(q: jax.Array, k: jax.Array, v: jax.Array) -> None:
             f"{_checks.describe(k)}",
             hint,
         )
+    _warn_of_layout(q, k, hint)
+
+
+def _warn_of_layout(q: jax.Array, k: jax.Array, hint: str) -> None:
+    """Warns of right shapes that are more likely heads before time.
+
+    Read as BTND, self-attention in BNTD has as many key/value heads as query heads,
+    more of them than positions, and T a multiple of S.
+    """
+    queries, heads = q.shape[-3:-1]
+    keys, kv_heads = k.shape[-3:-1]
+    grouped = keys > 0 and queries % keys == 0
+    if heads == kv_heads and 1 < queries < heads and grouped and heads >= 32:
+        _dispatch.warn_once(
+            f"{_OP}: query {_checks.describe(q)} and key {_checks.describe(k)}: {hint}"
+        )
 
 
 def _layout_hint(q: jax.Array, k: jax.Array) -> str:

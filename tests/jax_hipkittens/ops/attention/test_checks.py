@@ -127,6 +127,24 @@ def test_calls_that_only_xla_serves(args, options, message, caplog):
         assert out.shape == args[0].shape
 
 
+@pytest.mark.parametrize(
+    ("case", "warns"),
+    [
+        (Case(queries=64, keys=64, heads=8, kv_heads=2), True),
+        (Case(queries=64, keys=64, heads=8, kv_heads=8), True),
+        (Case(queries=4, keys=4, heads=8, kv_heads=8), False),
+    ],
+)
+def test_shapes_that_look_like_heads_before_time(case, warns, caplog):
+    """Such a call is right by its shapes, so it runs, with a warning."""
+    swapped = [x.swapaxes(1, 2) for x in wide(case)]
+    assert hk.attention(*swapped).shape == swapped[0].shape
+    assert ("look like BNTD" in caplog.text) == warns
+    caplog.clear()
+    hk.attention(*wide(case))
+    assert not caplog.records
+
+
 def test_takes_the_arguments_of_jax_nn():
     """Same names, order, kinds and defaults, then ours."""
     theirs = inspect.signature(jax.nn.dot_product_attention).parameters

@@ -130,7 +130,10 @@ def _load() -> Status:
         extension = importlib.import_module(_EXTENSION)
     except ImportError as error:
         return Status(
-            None, f"the extension module {_EXTENSION} cannot be loaded ({error})"
+            None,
+            f"the extension module {_EXTENSION} cannot be loaded ({error}); a source "
+            "checkout in the current folder hides an installed package, and gets its "
+            "own extension by: pip install --editable .",
         )
     built = tuple(extension.ffi_api_version())
     runtime = _runtime_version()

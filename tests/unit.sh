@@ -23,7 +23,7 @@ case $configuration in
   neon)
     command -v aarch64-linux-gnu-g++ qemu-aarch64 > /dev/null ||
       skip "aarch64-linux-gnu-g++ and qemu-aarch64 (Debian: g++-aarch64-linux-gnu, qemu-user)"
-    options=(-D CMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake)
+    options=(-D CMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -D HK_HOST_ISAS=neon)
     ;;
   avx512)
     echo '#include <simde/x86/avx512.h>' | "${CXX:-c++}" -fsyntax-only -x c++ - 2> /dev/null ||

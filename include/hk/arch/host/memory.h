@@ -193,6 +193,13 @@ HK_INLINE void prefetch(plane<T> src, coord at, int rows) {
   }
 }
 
+// The same for the N elements at p, which may lie outside of any array.
+template <int N, element T>
+HK_INLINE void prefetch(const T* p) {
+  constexpr int line = 64 / sizeof(T);
+  for (int j = 0; j < N; j += line) __builtin_prefetch(p + j, 0, 3);
+}
+
 // --- register -> global --------------------------------------------------------------------------
 
 // dst[at.row + r][at.col + c] = tile[r][c], for the rows in use that exist.
@@ -209,11 +216,21 @@ HK_INLINE void store(plane<T> dst, const rt<U, R, C>& tile, coord at) {
 // p[j] = v[j] for j < count.
 template <int N, element T>
 HK_INLINE void store(T* p, const rv<float, N>& v, std::int64_t count) {
+  constexpr int pairs = rv<float, N>::fragments / 2;
   const int end = memory::inside(count, 0, N);
-  for (int i = 0; i < rv<float, N>::fragments; ++i) {
+  const auto store_fragment = [&](int i) HK_LAMBDA_INLINE {
     const int left = memory::inside(end, i * simd::lanes, simd::lanes);
     if (left > 0) simd::store_first(p + i * simd::lanes, v.get(i), left);
+  };
+  for (int i = 0; i < 2 * pairs; i += 2) {
+    if (end >= (i + 2) * simd::lanes) {
+      simd::store(p + i * simd::lanes, v.get(i), v.get(i + 1));
+    } else {
+      store_fragment(i);
+      store_fragment(i + 1);
+    }
   }
+  if constexpr (rv<float, N>::fragments % 2 != 0) store_fragment(2 * pairs);
 }
 
 // --- global -> shared ----------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 //                        H
 //           +--------+--------+--- ... ---+---+
 //   part 0  | h, dy rows: pass 1 sums u and u n over the row, and adds dy n and dy to the part's
-//           |             two partial rows; pass 2 writes dresidual = g and dx = dropout'(g)
+//           |             two partial rows; pass 2 writes dresidual = g and dx = dropout'(g),
+//           |             while the next rows are fetched
 //           +--------+--------+--- ... ---+---+
 //   part 1  | ...
 //           +--------+--------+--- ... ---+---+
@@ -105,6 +106,8 @@ HK_INLINE void write_row(const norm_problem& problem, const backward_row<T>& row
   dropout mask(problem, row.first);
   for_each_piece<piece>(problem.cols, [&](std::int64_t at, int count) HK_LAMBDA_INLINE {
     vec n, dy, g;
+    prefetch<piece>(row.h + problem.cols + at);
+    prefetch<piece>(row.dy + problem.cols + at);
     load_piece<Kind>(n, dy, g, row, problem.weight, at, count);
     if (Kind == norm_kind::layer) shift(g, g, -means[0]);
     scale(n, n, means[1]);
@@ -112,6 +115,7 @@ HK_INLINE void write_row(const norm_problem& problem, const backward_row<T>& row
     scale(g, g, row.s.rstd);
     if (row.dh) {
       vec dh;
+      prefetch<piece>(row.dh + problem.cols + at);
       load(dh, row.dh + at, count);
       add(g, g, dh);
     }

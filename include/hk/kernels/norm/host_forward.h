@@ -7,7 +7,7 @@
 //             |
 //             +-> pass 1: h = round(residual + dropout(x)), only where it differs from x
 //             +-> pass 2, 3: mean and rstd of h (rms: pass 2 alone)
-//             +-> pass 4: y = (h - mean) rstd weight + bias
+//             +-> pass 4: y = (h - mean) rstd weight + bias, while the next row is fetched
 //
 // A piece is a register vector of four SIMD registers. Rows are independent; a block takes as many
 // as make up about 128 KiB.
@@ -36,9 +36,11 @@ HK_INLINE void make_hidden(const norm_problem& problem, std::int64_t row) {
   dropout mask(problem, first);
   for_each_piece<piece>(problem.cols, [&](std::int64_t at, int count) HK_LAMBDA_INLINE {
     vec v, r;
+    prefetch<piece>(x + problem.cols + at);
     load(v, x + at, count);
     if (drops) mask.apply(v);
     if (residual) {
+      prefetch<piece>(residual + problem.cols + at);
       load(r, residual + at, count);
       add(v, v, r);
     }
@@ -52,17 +54,18 @@ HK_INLINE void normalise(T* y, const T* h, statistics s, const float* weight, co
                          std::int64_t cols) {
   for_each_piece<piece>(cols, [&](std::int64_t at, int count) HK_LAMBDA_INLINE {
     vec v, w, b;
+    prefetch<piece>(h + cols + at);
     load(v, h + at, count);
     if (Kind == norm_kind::layer) shift(v, v, -s.mean);
     scale(v, v, s.rstd);
-    if (weight) {
-      load(w, weight + at, count);
+    if (weight) load(w, weight + at, count);
+    if (bias) load(b, bias + at, count);
+    if (weight && bias)
+      mul_add(v, v, w, b);
+    else if (weight)
       mul(v, v, w);
-    }
-    if (bias) {
-      load(b, bias + at, count);
+    else if (bias)
       add(v, v, b);
-    }
     store(y + at, v, count);
   });
 }

@@ -46,14 +46,6 @@ HK_INLINE i32 iota() {
 HK_INLINE f32 select(mask32 mask, f32 yes, f32 no) { return mask ? yes : no; }
 HK_INLINE f32 select(bool all, f32 yes, f32 no) { return all ? yes : no; }
 
-// The upper 32 bits of the 64-bit products a * b, lane by lane.
-HK_INLINE u32 multiply_high(u32 a, std::uint32_t b) {
-  const u32 factor = splat(b);
-  const u64 even = multiply_even(a, factor);
-  const u64 odd = multiply_even((u32)((u64)a >> 32), factor);
-  return (u32)(even >> 32) | (u32)(odd & 0xffffffff00000000u);
-}
-
 // Loads and stores of a whole register; pointers need only their element's alignment.
 HK_INLINE f32 load(const float* p) {
   f32 x;

@@ -2,7 +2,6 @@
 // element. Written on fragments of any width.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -14,20 +13,31 @@ namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
 namespace norm {
 
+// The random words of counters (low, high, 0, 0), one to each 32-bit lane. Even and odd lanes are
+// drawn apart, as the 64-bit lanes that they share.
+HK_INLINE void generate(fragment::u32 (&words)[4], fragment::u32 low, fragment::u32 high,
+                        philox::key key) {
+  using fragment::u32, fragment::u64;
+  u64 even[4] = {(u64)low, (u64)high, u64{}, u64{}};
+  u64 odd[4] = {(u64)low >> 32, (u64)high >> 32, u64{}, u64{}};
+  philox::generate(even, key);
+  philox::generate(odd, key);
+  for (int i = 0; i < 4; ++i) words[i] = (u32)((even[i] & 0xffffffffu) | (odd[i] << 32));
+}
+
 // Draws for four fragments of consecutive elements: draws[i] lane l is element (i lanes + l) of
-// those from 4 * group on. Lane l of the counters numbers the group of elements that the lane holds
-// when each 4 x 4 block is transposed, from a word to a register to a group to four lanes:
-// (l % 4) * (lanes / 4) + l / 4.
+// those from 4 * group on. A group's words lie in one lane of four registers, and go to four lanes
+// of one register by transposing 4 x 4 blocks: lane l therefore takes the group whose elements lie
+// in fragment l % 4 from lane l / 4 * 4 on.
 HK_INLINE void draw(fragment::u32 (&draws)[4], std::uint64_t group, philox::key key) {
   using fragment::u32;
+  constexpr std::uint32_t groups_of_a_fragment = fragment::lanes / 4;
   const u32 lane = (u32)fragment::iota();
   const u32 first = fragment::splat(static_cast<std::uint32_t>(group));
-  const u32 low =
-      first + (lane & 3u) * static_cast<std::uint32_t>(fragment::lanes / 4) + (lane >> 2);
+  const u32 low = first + (lane & 3u) * groups_of_a_fragment + (lane >> 2);
   const u32 carry = (u32)(low < first) & 1u;
-  u32 words[4] = {low, fragment::splat(static_cast<std::uint32_t>(group >> 32)) + carry, u32{},
-                  u32{}};
-  philox::generate(words, key);
+  u32 words[4];
+  generate(words, low, fragment::splat(static_cast<std::uint32_t>(group >> 32)) + carry, key);
   fragment::f32 registers[4];
   std::memcpy(registers, words, sizeof(words));
   fragment::transpose_blocks(registers);

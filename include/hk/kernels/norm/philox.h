@@ -15,31 +15,31 @@ namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
 namespace philox {
 
-using fragment::multiply_high;
-
-HK_INLINE std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
-  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(a) * b >> 32);
-}
-
 struct key {
   std::uint32_t word[2];
 };
 
-// Replaces the four words of a counter by the random words of that counter. A Word is a u32, or a
-// fragment of them: then each lane has a counter of its own.
+// The 64-bit products of the lower halves of a and the number b.
+HK_INLINE std::uint64_t product(std::uint64_t a, std::uint32_t b) { return (a & 0xffffffffu) * b; }
+HK_INLINE fragment::u64 product(fragment::u64 a, std::uint32_t b) {
+  return fragment::multiply_even((fragment::u32)a, fragment::splat(b));
+}
+
+// Replaces the four words of a counter by the random words of that counter. A Word is a u64 whose
+// lower half is the word, or a fragment of them: then each lane has a counter of its own. Upper
+// halves may hold anything, before and after: the multiplication ignores them, and so needs no
+// masks.
 template <class Word>
 HK_INLINE void generate(Word (&c)[4], key k) {
   constexpr std::uint32_t multiplier[2] = {0xd2511f53u, 0xcd9e8d57u};
   constexpr std::uint32_t weyl[2] = {0x9e3779b9u, 0xbb67ae85u};
   for (int round = 0; round < 10; ++round) {
-    const Word high0 = multiply_high(c[0], multiplier[0]);
-    const Word high1 = multiply_high(c[2], multiplier[1]);
-    const Word low0 = c[0] * multiplier[0];
-    const Word low1 = c[2] * multiplier[1];
-    c[0] = high1 ^ c[1] ^ k.word[0];
-    c[1] = low1;
-    c[2] = high0 ^ c[3] ^ k.word[1];
-    c[3] = low0;
+    const Word first = product(c[0], multiplier[0]);
+    const Word second = product(c[2], multiplier[1]);
+    c[0] = (c[1] ^ k.word[0]) ^ (second >> 32);
+    c[1] = second;
+    c[2] = (c[3] ^ k.word[1]) ^ (first >> 32);
+    c[3] = first;
     k.word[0] += weyl[0];
     k.word[1] += weyl[1];
   }

@@ -21,7 +21,7 @@ case $configuration in
   native) options=() ;;
   sanitize) options=(-D HK_SANITIZE=address,undefined) ;;
   neon)
-    command -v aarch64-linux-gnu-g++ qemu-aarch64 > /dev/null ||
+    { command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64; } > /dev/null ||
       skip "aarch64-linux-gnu-g++ and qemu-aarch64 (Debian: g++-aarch64-linux-gnu, qemu-user)"
     options=(-D CMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -D HK_HOST_ISAS=neon)
     ;;

@@ -74,11 +74,20 @@ def assert_right(a, b, bias=None, activation=None, dtype=None):
     eps = float(jnp.finfo(d_c.dtype).eps) if activation else 1e-6
     for name, actual, xla, exact in results:
         noise = eps * np.sqrt(max(a.shape[-1], d_c.size)) / 4
-        try:
-            accuracy.assert_as_accurate(actual, xla, exact, noise=noise)
-            accuracy.assert_rounded(xla, exact, ulps=2, noise=2 * noise)
-        except AssertionError as error:
-            raise AssertionError(f"{name}: {error}") from error
+        assert_close(name, actual, xla, exact, noise)
+
+
+def assert_close(name, actual, xla, exact, noise):
+    # The yardstick itself: some bf16 products of XLA in JAX 0.12 are three units in the
+    # last place off, where those of 0.10 are half a unit.
+    try:
+        accuracy.assert_rounded(xla, exact, ulps=4, noise=2 * noise)
+    except AssertionError as error:
+        raise AssertionError(f"XLA's {name}: {error}") from error
+    try:
+        accuracy.assert_as_accurate(actual, xla, exact, noise=noise)
+    except AssertionError as error:
+        raise AssertionError(f"HK's {name}: {error}") from error
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ class Fit:
                 loss = self._recorded(folder, number, float(loss))
                 seconds += time.perf_counter() - begin
                 rate = (number - done) * self.config.tokens_per_step / seconds
-                bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s")
+                text = f"loss {loss:.3f}, {rate:,.0f} tokens/s"
+                bar.set_postfix_str(text, refresh=False)  # update() redraws, not often
                 bar.update()
                 if number % every == 0 or number == total:
                     validation = evaluation(state.params)

@@ -138,13 +138,20 @@ HK_TEST(rounding_stores_agree_with_scalars) {
         values.insert(values.end(), {tie, std::nextafter(tie, unit::infinity),
                                      std::nextafter(tie, -unit::infinity)});
       }
-    values.resize(values.size() / lanes * lanes);
+    values.resize(values.size() / (2 * lanes) * 2 * lanes);
     int wrong = 0;
-    for (std::size_t i = 0; i < values.size(); i += lanes) {
-      T stored[lanes];
-      hk::simd::store(stored, hk::simd::load(values.data() + i));
-      for (int l = 0; l < lanes; ++l)
-        wrong += !unit::same(hk::to_float(stored[l]), unit::rounded<T>(values[i + l]));
+    for (std::size_t i = 0; i < values.size(); i += 2 * lanes) {
+      const f32 x = hk::simd::load(values.data() + i);
+      const f32 y = hk::simd::load(values.data() + i + lanes);
+      T apart[2 * lanes], together[2 * lanes];
+      hk::simd::store(apart, x);
+      hk::simd::store(apart + lanes, y);
+      hk::simd::store(together, x, y);
+      for (int l = 0; l < 2 * lanes; ++l) {
+        const float expected = unit::rounded<T>(values[i + l]);
+        wrong += !unit::same(hk::to_float(apart[l]), expected);
+        wrong += !unit::same(hk::to_float(together[l]), expected);
+      }
     }
     CHECK_EQ(wrong, 0);
   });

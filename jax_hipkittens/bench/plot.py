@@ -30,7 +30,17 @@ def draw(path: Path, results: Sequence[Result], title: str) -> None:
     )
     for axis, unit, panel in zip(axes[:, 0], units, panels, strict=True):
         _panel(axis, unit, panel)
-    axes[0, 0].legend(loc="lower right", frameon=False)
+    named = {}
+    for axis in axes[:, 0]:
+        handles, labels = axis.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="outside lower center",
+        ncols=len(named),
+        frameon=False,
+    )
     figure.suptitle(title)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -13,15 +13,14 @@ Run = Callable[[], object]
 
 # Threads that spin after parallel work (OpenMP's do) settle before the next run.
 _SETTLE_SECONDS = 0.005
-_LEAST_ROUNDS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
     """How long to measure each contender of a case.
 
-    A contender runs in every round until it has used its ``seconds`` and has run
-    twice, and in no more than ``rounds`` rounds.
+    A contender first runs untimed, then in each of ``rounds`` rounds until it has used
+    its ``seconds``. One whose first run alone takes longer than that is not run again.
     """
 
     rounds: int = 15
@@ -65,17 +64,18 @@ def fastest(runs: Mapping[str, Run]) -> tuple[str, Run]:
 
 def interleave(runs: Mapping[str, Run], budget: Budget) -> dict[str, list[float]]:
     """Seconds of each name's runs, in rounds that run every name once."""
-    for run in runs.values():
-        run()
+    first = {name: seconds_of(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(budget.rounds):
         for name, run in runs.items():
             spent = times[name]
-            if len(spent) < _LEAST_ROUNDS or sum(spent) < budget.seconds:
+            if max(first[name], sum(spent)) < budget.seconds:
                 spent.append(seconds_of(run))
-    return times
+    return {name: spent or [first[name]] for name, spent in times.items()}
 
 
 def median_ratio(slower: list[float], faster: list[float]) -> float:
-    """Median over shared rounds of slower/faster: the second's speed-up."""
-    return statistics.median(a / b for a, b in zip(slower, faster, strict=False))
+    """How many times faster the second is: the median over the rounds of both."""
+    if len(slower) == len(faster):
+        return statistics.median(a / b for a, b in zip(slower, faster, strict=True))
+    return statistics.median(slower) / statistics.median(faster)

@@ -1,16 +1,24 @@
 """PyTorch's row of the bench: what a PyTorch user would call for the same work.
 
-PyTorch is optional: ``available`` says whether it can be imported.
+PyTorch is optional: ``available`` says whether it can be imported. On a CPU without
+bf16 instructions it multiplies bf16 matrices by a plain loop, which takes minutes at
+the bench's size, so a product that would take too long is left out, saying so.
 """
 
 import importlib.util
+import logging
 from typing import Any
 
 import jax
 import numpy as np
 
 from jax_hipkittens.bench.cases import Case
-from jax_hipkittens.bench.timing import Run
+from jax_hipkittens.bench.timing import Run, seconds_of
+
+logger = logging.getLogger("jax_hipkittens")
+
+_LONGEST_SECONDS = 20.0
+_PROBE_SIZE = 256
 
 
 def available() -> bool:
@@ -27,6 +35,8 @@ def contender(case: Case, threads: int) -> Run | None:
     torch.set_num_threads(threads)
     operands = [_tensor(torch, array) for array in case.inputs()]
     function = _FUNCTIONS[case.torch]
+    if case.torch == "gemm" and _takes_too_long(torch, operands, case):
+        return None
     if not case.backward:
         return lambda: _without_grad(torch, function, operands, case.causal)
     for operand in operands:
@@ -38,6 +48,19 @@ def contender(case: Case, threads: int) -> Run | None:
         return out, torch.autograd.grad(out, operands, cotangent)
 
     return run
+
+
+def _takes_too_long(torch: Any, operands: Any, case: Case) -> bool:
+    """Judges a product of square matrices by one of ``_PROBE_SIZE``."""
+    small = [operand[:_PROBE_SIZE, :_PROBE_SIZE] for operand in operands]
+    scale = (operands[0].shape[0] / _PROBE_SIZE) ** 3
+    expected = scale * seconds_of(lambda: torch.matmul(*small))
+    if expected < _LONGEST_SECONDS:
+        return False
+    logger.warning(
+        "bench: PyTorch would take %.0f s for %s and is left out", expected, case.name
+    )
+    return True
 
 
 def _tensor(torch: Any, array: jax.Array) -> Any:

@@ -45,6 +45,16 @@ def test_gradients_are_of_every_operand():
     assert [tuple(grad.shape) for grad in grads] == list(SMALL["layer_norm"])
 
 
+@pytest.mark.parametrize("longest, left_out", [(0.0, True), (1e9, False)])
+def test_a_product_that_takes_too_long_is_left_out(
+    longest, left_out, monkeypatch, caplog
+):
+    monkeypatch.setattr(torch_contender, "_LONGEST_SECONDS", longest)
+    case = next(c for c in small_cases() if c.op == "gemm")
+    assert (torch_contender.contender(case, threads=2) is None) == left_out
+    assert ("is left out" in caplog.text) == left_out
+
+
 def test_a_case_without_a_pytorch_call():
     case = next(c for c in cases.all_cases() if c.torch is None)
     assert torch_contender.contender(case, threads=2) is None

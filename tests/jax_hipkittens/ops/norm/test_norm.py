@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jax_hipkittens as hk
 from jax_hipkittens.ops.norm.vjp import RESIDUAL_NAME
-from tests.jax_hipkittens import accuracy
+from tests.jax_hipkittens import accuracy, bits
 from tests.jax_hipkittens.ops.norm import oracle
 
 OPS = {"layer": hk.layer_norm, "rms": hk.rms_norm}
@@ -43,9 +43,8 @@ def value_and_gradients(kind, implementation, x, residual, weight, bias, dy, dh)
     return values, pullback((dy, dh))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype, shape", VALUE_CASES)
-def test_values_and_gradients(kind, dtype, shape):
+def assert_right(kind, dtype, shape):
+    """Values and all gradients, of HK and of XLA, against float64."""
     x, residual, dy, dh = draw(0, *[shape] * 4, dtype=dtype)
     weight, bias = draw(1, shape[1:], shape[1:])
     args = (x, residual, weight, bias, dy, dh)
@@ -64,6 +63,12 @@ def test_values_and_gradients(kind, dtype, shape):
     for grad, xla_grad, exact in zip(grads, xla_grads, exact_grads, strict=True):
         accuracy.assert_as_accurate(grad, xla_grad, exact, noise=noise)
         accuracy.assert_rounded(xla_grad, exact, ulps=2, noise=noise)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype, shape", VALUE_CASES)
+def test_values_and_gradients(kind, dtype, shape):
+    assert_right(kind, dtype, shape)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -201,7 +206,13 @@ def test_jit_equals_eager_and_runs_repeat(kind):
     eager = value_and_gradients(kind, "hk", *args)
     jitted = jax.jit(value_and_gradients, static_argnums=(0, 1))
     for other in (jitted(kind, "hk", *args), value_and_gradients(kind, "hk", *args)):
-        jax.tree.map(np.testing.assert_array_equal, eager, other)
+        bits.assert_same_bits(eager, other)
+
+
+def test_threads_do_not_change_a_bit():
+    module = "tests.jax_hipkittens.ops.norm.threads"
+    one, two = (bits.main_in_process(module, threads) for threads in (1, 2))
+    assert one == two
 
 
 def lowered(function, *args):

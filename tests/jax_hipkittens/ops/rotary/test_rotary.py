@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jax_hipkittens as hk
-from tests.jax_hipkittens import accuracy
+from tests.jax_hipkittens import accuracy, bits
 from tests.jax_hipkittens.ops.rotary import oracle
 
 IMPLEMENTATIONS = ["hk", "xla"]
@@ -20,10 +20,8 @@ def normal(seed, shape, dtype="float32"):
     return jnp.asarray(draws, dtype)
 
 
-@pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("dim, rotated", [(2, 2), (20, 6), (64, 64), (104, 32)])
-def test_values(interleaved, dtype, dim, rotated):
+def assert_right(interleaved, dtype, dim, rotated):
+    """Values of HK and of XLA against float64."""
     x = normal(0, (2, 9, 3, dim), dtype)
     cos, sin = hk.rotary_tables(40, rotated)
     offsets = jnp.array([0, 31])
@@ -43,6 +41,13 @@ def test_values(interleaved, dtype, dim, rotated):
     accuracy.assert_rounded(y["xla"], exact, ulps=1)
     for result in y.values():
         np.testing.assert_array_equal(result[..., rotated:], x[..., rotated:])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim, rotated", [(2, 2), (20, 6), (64, 64), (104, 32)])
+def test_values(interleaved, dtype, dim, rotated):
+    assert_right(interleaved, dtype, dim, rotated)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -174,7 +179,13 @@ def test_jit_equals_eager_and_runs_repeat():
 
     eager = run(x, cos, sin)
     for other in (jax.jit(run)(x, cos, sin), run(x, cos, sin)):
-        jax.tree.map(np.testing.assert_array_equal, eager, other)
+        bits.assert_same_bits(eager, other)
+
+
+def test_threads_do_not_change_a_bit():
+    module = "tests.jax_hipkittens.ops.rotary.threads"
+    one, two = (bits.main_in_process(module, threads) for threads in (1, 2))
+    assert one == two
 
 
 def test_kernel_is_in_the_program():

@@ -69,23 +69,26 @@ HK_NOINLINE void add_bias(D& tile, const gemm_problem& problem, int64_t first_co
   });
 }
 
-// matrices[batch][at.row + r][at.col + c] = tile[r][c], where `matrices` is [B, M, N] of out_type.
+// matrices[batch][at.row + r][at.col + c] = tile[r][c] for columns before `end`, where `matrices`
+// is [B, M, N] of out_type.
 template <register_tile D>
 HK_NOINLINE void store_result(void* matrices, const D& tile, const gemm_problem& problem,
-                              int64_t batch, coord at) {
+                              int64_t batch, coord at, int64_t end) {
   visit(problem.out_type, [&]<element T>(T*) {
     T* const matrix = static_cast<T*>(matrices) + batch * problem.m * problem.n;
-    store(plane<T>{matrix, problem.m, problem.n, problem.n}, tile, at);
+    store(plane<T>{matrix, problem.m, end, problem.n}, tile, at);
   });
 }
 
-// From the finished sums of products: z = tile + bias, c = activation(z).
+// From the finished sums of products of a tile that stands at `at` of batch entry `batch` and
+// computed the columns before `end`: z = tile + bias, c = activation(z).
 template <register_tile D>
-HK_INLINE void epilogue(D& tile, const gemm_problem& problem, int64_t batch, coord at) {
+HK_INLINE void epilogue(D& tile, const gemm_problem& problem, int64_t batch, coord at,
+                        int64_t end) {
   if (problem.bias) add_bias(tile, problem, at.col);
-  if (problem.z) store_result(problem.z, tile, problem, batch, at);
+  if (problem.z) store_result(problem.z, tile, problem, batch, at, end);
   activate(tile, problem.act);
-  store_result(problem.c, tile, problem, batch, at);
+  store_result(problem.c, tile, problem, batch, at, end);
 }
 
 }  // namespace gemm

@@ -139,6 +139,30 @@ HK_TEST(several_blocks_of_every_dimension) {
   });
 }
 
+HK_TEST(few_rows_of_several_blocks) {
+  for_each_layout([](bool trans_a, bool trans_b) {
+    for (int64_t m : {1, 3, 8}) {
+      const test_case c{.m = m, .n = 1099, .k = 523, .trans_a = trans_a, .trans_b = trans_b};
+      check(c);
+      check<hk::bf16, float>(c);
+    }
+  });
+}
+
+HK_TEST(a_matrix_times_a_vector) {
+  for_each_layout([](bool trans_a, bool trans_b) {
+    for (bool bias : {false, true})
+      check({.batch = 2,
+             .m = 700,
+             .n = 1,
+             .k = 300,
+             .trans_a = trans_a,
+             .trans_b = trans_b,
+             .broadcast_b = true,
+             .bias = bias});
+  });
+}
+
 HK_TEST(batches_and_broadcasting) {
   for_each_layout([](bool trans_a, bool trans_b) {
     for (bool broadcast_a : {false, true})
@@ -192,7 +216,7 @@ HK_TEST(activations_are_accurate_everywhere) {
 HK_TEST(activations_keep_infinity_and_nan) {
   const float one = 1, points[] = {INFINITY, NAN};
   for (activation act : {activation::gelu, activation::silu, activation::gelu_exact}) {
-    float result[2];
+    float result[2] = {};
     hk::gemm_problem p{};
     p.in_type = p.out_type = dtype::f32;
     p.batch = 1, p.m = 1, p.n = 2, p.k = 1;
@@ -224,11 +248,13 @@ HK_TEST(nothing_to_compute) {
 
 HK_TEST(threads_do_not_change_a_bit) {
   for_each_layout([](bool trans_a, bool trans_b) {
-    const test_case c{.m = 200, .n = 150, .k = 700, .trans_a = trans_a, .trans_b = trans_b};
-    run<float, float, float> one(c), three(c);
-    one.compute(unit::thread_pool(1).get());
-    three.compute(unit::thread_pool(3).get());
-    CHECK(one.out == three.out);
+    for (int64_t m : {1, 5, 200}) {
+      const test_case c{.m = m, .n = 1000, .k = 700, .trans_a = trans_a, .trans_b = trans_b};
+      run<float, float, float> one(c), three(c);
+      one.compute(unit::thread_pool(1).get());
+      three.compute(unit::thread_pool(3).get());
+      CHECK(one.out == three.out);
+    }
   });
 }
 

@@ -30,13 +30,13 @@ def draw(path: Path, results: Sequence[Result], title: str) -> None:
     )
     for axis, unit, panel in zip(axes[:, 0], units, panels, strict=True):
         _panel(axis, unit, panel)
-    named = {}
+    named: dict[str, Any] = {}
     for axis in axes[:, 0]:
         handles, labels = axis.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     figure.legend(
-        named.values(),
-        named.keys(),
+        list(named.values()),
+        list(named),
         loc="outside lower center",
         ncols=len(named),
         frameon=False,

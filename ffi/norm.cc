@@ -3,6 +3,7 @@
 
 #include "ffi/call.h"
 #include "ffi/handlers.h"
+#include "ffi/runtime/pages.h"
 
 namespace jax_hipkittens {
 namespace {
@@ -67,6 +68,8 @@ ffi::Error norm_forward(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer r
     require(h_differs == (problem.h != nullptr),
             h_differs ? "h: expected an array, as residual or dropout make it differ from x"
                       : "h: expected none, as it equals x without residual and dropout");
+    for (ffi::AnyBuffer* result : {&*y, &*h})
+      prefer_large_pages(result->untyped_data(), result->size_bytes());
     launch(&hk::host_kernels::norm_forward, problem, pool);
   });
 }
@@ -99,6 +102,8 @@ ffi::Error norm_backward(ffi::ThreadPool pool, ffi::AnyBuffer h, ffi::AnyBuffer 
       fill_zero(*dbias);
       return;
     }
+    for (ffi::AnyBuffer* result : {&*dx, &*dresidual})
+      prefer_large_pages(result->untyped_data(), result->size_bytes());
     launch(&hk::host_kernels::norm_backward, problem, pool);
   });
 }

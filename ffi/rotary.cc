@@ -1,5 +1,6 @@
 #include "ffi/call.h"
 #include "ffi/handlers.h"
+#include "ffi/runtime/pages.h"
 
 namespace jax_hipkittens {
 namespace {
@@ -49,6 +50,7 @@ ffi::Error rotary(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer cos, ff
     problem.x = x.untyped_data();
     problem.offsets = offsets.typed_data<int32_t>();
     problem.y = y->untyped_data();
+    prefer_large_pages(y->untyped_data(), y->size_bytes());
     launch(&hk::host_kernels::rotary, problem, pool);
   });
 }

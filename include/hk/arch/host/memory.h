@@ -171,6 +171,20 @@ HK_INLINE void load(rt<float, R, C>& tile, plane<T> src, coord at) {
     }
 }
 
+// tile[r][c] += src[at.row + r][at.col + c], for the rows in use and the elements that exist.
+template <int R, int C, class T>
+HK_INLINE void accumulate(rt<float, R, C>& tile, plane<T> src, coord at) {
+  const int rows = memory::inside(src.rows, at.row, tile.rows());
+  const int cols = memory::inside(src.cols, at.col, C);
+  for (int r = 0; r < rows; ++r) {
+    const auto* row = src.row(at.row + r) + at.col;
+    for (int c = 0; c < cols; c += simd::lanes) {
+      const fragment_at to{r, c / simd::lanes};
+      tile.set(to, tile.get(to) + simd::load_first(row + c, cols - c));
+    }
+  }
+}
+
 // v[j] = p[j] for j < count, and 0 behind.
 template <int N, element T>
 HK_INLINE void load(rv<float, N>& v, const T* p, std::int64_t count) {

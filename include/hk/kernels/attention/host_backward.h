@@ -1,7 +1,7 @@
 // Attention backward on the host (gradients.h has the formulas).
 //
-// A block owns one tile of keys of one key head. It walks over the strips of query rows (rows of
-// all G query heads, folded) that see any of its keys:
+// A block owns one or two tiles of keys of one key head. It walks over the strips of query rows
+// (rows of all G query heads, folded) that see any of its keys, and for each of its key tiles:
 //
 //                  D                          keys
 //          +---------------+              +----------+
@@ -66,11 +66,20 @@ struct backward_tiles {
   static constexpr int rows = strip_rows;
   static constexpr int keys = D > 128 ? 64 : 96;
 
-  st<U, keys, D, layout::row_panels> k;
-  st<U, keys, D, layout::col_panels> k_cols;
-  st<U, keys, D, layout::row_panels> v;
-  rt<float, keys, D> dk;
-  rt<float, keys, D> dv;
+  // Two tiles to a block halve how often query rows, and the sums of dQ, come from memory.
+  static constexpr int most_key_tiles = 2;
+
+  struct key_tile {
+    std::int64_t key;
+    st<U, keys, D, layout::row_panels> k;
+    st<U, keys, D, layout::col_panels> k_cols;
+    st<U, keys, D, layout::row_panels> v;
+    rt<float, keys, D> dk;
+    rt<float, keys, D> dv;
+
+    HK_INLINE span all() const { return {key, key + keys}; }
+  };
+  key_tile key_tiles[most_key_tiles];
 
   st<U, rows, D, layout::rows> q;
   st<U, rows, D, layout::col_panels> q_cols;
@@ -79,7 +88,6 @@ struct backward_tiles {
   gradient_tiles<U, rows, keys> scores;
   row_terms<rows> terms;
   rt<float, rows, D> dq;
-  rt<float, rows, D> dq_before;
 };
 
 // What all blocks of one call share.
@@ -90,6 +98,7 @@ struct backward_call {
   float* dq;            // sums of dQ strips, [B * K, T * G, D]; null if the array dq itself is f32
   std::int32_t* turns;  // how many blocks have added to a strip, [B * K, strips]
   std::int64_t strips;  // per key head
+  std::int64_t block_keys;  // a multiple of the tile's keys
   failure_flag failure;
 
   HK_INLINE plane<float> dq_sums(const kv_head& head, std::int64_t head_index) const {
@@ -106,49 +115,65 @@ struct backward_block {
   backward_call& call;
   const kv_head& head;
   std::int64_t head_index;
-  std::int64_t key;
   tiles_type& tiles;
+  int key_tiles = 0;
 
-  // The keys [key, all.end), of which those past the key length get zeros.
-  HK_INLINE void run(span all) {
+  // Block `block` of the key head, whose keys are `all`; those past the key length get zeros.
+  HK_INLINE void run(std::int64_t block, span all) {
     const attention_problem& p = head.problem;
-    const span seen{key, std::min(all.end, head.visibility.keys)};
+    const span seen{all.begin, std::min(all.end, head.visibility.keys)};
     if (!seen.empty()) {
-      begin();
+      for (std::int64_t key = seen.begin; key < seen.end; key += tiles_type::keys)
+        begin(tiles.key_tiles[key_tiles++], key);
       const span rows = head.rows_of_queries(head.visibility.queries_of(seen));
       const std::int64_t first = rows.begin / tiles_type::rows;
-      for (std::int64_t i = first; i * tiles_type::rows < rows.end; ++i) step(i);
-      scale(tiles.dk, tiles.dk, call.scale.factor);
-      store_keys(p.dk, head, tiles.dk, key);
-      store_keys(p.dv, head, tiles.dv, key);
+      for (std::int64_t i = first; i * tiles_type::rows < rows.end; ++i) step(i, block);
+      for (int i = 0; i < key_tiles; ++i) finish(tiles.key_tiles[i]);
     }
-    const span unseen{std::max(key, head.visibility.keys), all.end};
+    const span unseen{std::max(all.begin, head.visibility.keys), all.end};
     zero_key_rows(p.dk, head, unseen);
     zero_key_rows(p.dv, head, unseen);
   }
 
  private:
-  void begin() {
-    load_keys(tiles.k, head, head.problem.k, key);
-    load_keys(tiles.k_cols, head, head.problem.k, key);
-    load_keys(tiles.v, head, head.problem.v, key);
-    tiles.dk.resize_rows(tiles.k.rows());
-    tiles.dv.resize_rows(tiles.k.rows());
-    zero(tiles.dk);
-    zero(tiles.dv);
+  using key_tile = typename tiles_type::key_tile;
+
+  HK_NOINLINE void begin(key_tile& tile, std::int64_t key) const {
+    tile.key = key;
+    load_keys(tile.k, head, head.problem.k, key);
+    load_keys(tile.k_cols, head, head.problem.k, key);
+    load_keys(tile.v, head, head.problem.v, key);
+    tile.dk.resize_rows(tile.k.rows());
+    tile.dv.resize_rows(tile.k.rows());
+    zero(tile.dk);
+    zero(tile.dv);
   }
 
-  // One strip of query rows.
-  void step(std::int64_t strip) {
+  HK_NOINLINE void finish(key_tile& tile) const {
+    scale(tile.dk, tile.dk, call.scale.factor);
+    store_keys(head.problem.dk, head, tile.dk, tile.key);
+    store_keys(head.problem.dv, head, tile.dv, tile.key);
+  }
+
+  // One strip of query rows. The key blocks that it sees are consecutive.
+  void step(std::int64_t strip, std::int64_t block) {
     const std::int64_t row = strip * tiles_type::rows;
     const span queries = head.queries_of_rows({row, std::min(row + tiles_type::rows, head.rows())});
     const span keys = head.visibility.keys_of(queries);
-    if (keys.end <= key || keys.begin >= key + tiles_type::keys) return;
+    if (keys.empty()) return;
+    const span blocks{keys.begin / call.block_keys, (keys.end - 1) / call.block_keys + 1};
+    if (block < blocks.begin || block >= blocks.end) return;
     load_strip(row);
     prefetch_strip(row + tiles_type::rows);
-    probabilities(queries, row);
-    accumulate();
-    add_dq(strip, {keys.begin / tiles_type::keys, (keys.end - 1) / tiles_type::keys + 1});
+    bool first = true;
+    for (int i = 0; i < key_tiles; ++i) {
+      key_tile& tile = tiles.key_tiles[i];
+      if (keys.end <= tile.all().begin || keys.begin >= tile.all().end) continue;
+      probabilities(tile, queries, row);
+      accumulate_products(tile, first);
+      first = false;
+    }
+    add_dq(strip, block, blocks);
   }
 
   HK_NOINLINE void load_strip(std::int64_t row) {
@@ -170,41 +195,40 @@ struct backward_block {
   }
 
   // P and dS.
-  HK_NOINLINE void probabilities(span queries, std::int64_t row) {
+  HK_NOINLINE void probabilities(const key_tile& tile, span queries, std::int64_t row) {
     auto& scores = tiles.scores;
     const int rows = tiles.q.rows();
     scores.s.resize_rows(rows);
     scores.dp.resize_rows(rows);
-    mm_ABt(scores.s, tiles.q, tiles.k);
-    mm_ABt(scores.dp, tiles.dout, tiles.v);
-    if (!head.visibility.all(queries, {key, key + tiles_type::keys}))
-      mask_invisible(scores.s, head.visibility, row, head.group, key);
+    mm_ABt(scores.s, tiles.q, tile.k);
+    mm_ABt(scores.dp, tiles.dout, tile.v);
+    if (!head.visibility.all(queries, tile.all()))
+      mask_invisible(scores.s, head.visibility, row, head.group, tile.key);
     scores.p().resize_rows(rows);
     scores.ds().resize_rows(rows);
     probability_gradients(scores.p(), scores.ds(), scores.s, scores.dp, tiles.terms,
                           call.scale.factor);
   }
 
-  HK_NOINLINE void accumulate() {
+  HK_NOINLINE void accumulate_products(key_tile& tile, bool first) {
     auto& scores = tiles.scores;
-    mma_AtB(tiles.dv, scores.transposed(scores.p()), tiles.dout_cols);
-    mma_AtB(tiles.dk, scores.transposed(scores.ds()), tiles.q_cols);
+    mma_AtB(tile.dv, scores.transposed(scores.p()), tiles.dout_cols);
+    mma_AtB(tile.dk, scores.transposed(scores.ds()), tiles.q_cols);
     tiles.dq.resize_rows(tiles.q.rows());
-    mm_AB(tiles.dq, scores.ds(), tiles.k_cols);
+    if (first)
+      mm_AB(tiles.dq, scores.ds(), tile.k_cols);
+    else
+      mma_AB(tiles.dq, scores.ds(), tile.k_cols);
   }
 
   // Adds to the sum of a strip's dQ when it is this block's turn; the last of the key blocks that
   // the strip sees rounds it.
-  HK_NOINLINE void add_dq(std::int64_t strip, span blocks) {
-    const std::int64_t block = key / tiles_type::keys;
+  HK_NOINLINE void add_dq(std::int64_t strip, std::int64_t block, span blocks) {
     const coord at{strip * tiles_type::rows, 0};
     std::int32_t* turn = call.turns + head_index * call.strips + strip;
     const plane<float> sums = call.dq_sums(head, head_index);
     wait_for(turn, static_cast<std::int32_t>(block - blocks.begin));
-    if (block > blocks.begin) {
-      load(tiles.dq_before, sums, at);
-      add(tiles.dq, tiles.dq_before, tiles.dq);
-    }
+    if (block > blocks.begin) accumulate(tiles.dq, sums, at);
     if (block + 1 < blocks.end) {
       store(sums, tiles.dq, at);
     } else {
@@ -229,9 +253,10 @@ HK_INLINE void run_backward_block(backward_call& call, std::int64_t index) {
   const attention_problem& p = call.problem;
   const std::int64_t heads = p.batch * p.kv_heads;
   const kv_head head(p, index % heads);
-  const std::int64_t key = index / heads * tiles_type::keys;
-  backward_block<U, D>{call, head, index % heads, key, *tiles}.run(
-      {key, std::min(key + tiles_type::keys, p.keys)});
+  const std::int64_t block = index / heads;
+  const std::int64_t key = block * call.block_keys;
+  backward_block<U, D>{call, head, index % heads, *tiles}.run(
+      block, {key, std::min(key + call.block_keys, p.keys)});
 }
 
 // The call's scratch: all row terms, the sums of dQ and the turns, in one piece of memory.
@@ -271,6 +296,15 @@ inline void zero_key_gradients(const attention_problem& p) {
   std::memset(p.dv, 0, bytes);
 }
 
+// As many key tiles to a block as leave enough blocks to share out. This depends on the shape
+// alone, as it decides the order in which dQ is summed.
+template <class Tiles>
+HK_INLINE std::int64_t choose_block_keys(std::int64_t keys, std::int64_t heads) {
+  constexpr std::int64_t enough = 16;
+  const std::int64_t widest = Tiles::most_key_tiles * Tiles::keys;
+  return heads * ((keys + widest - 1) / widest) >= enough ? widest : Tiles::keys;
+}
+
 template <element U, int D>
 HK_INLINE status attention_backward(const attention_problem& p, const launcher& launch) {
   using tiles_type = backward_tiles<U, D>;
@@ -285,11 +319,12 @@ HK_INLINE status attention_backward(const attention_problem& p, const launcher& 
   const status found = find_row_terms<U, D>(p, scratch.terms, launch);
   if (found != status::ok) return found;
 
-  backward_call call{p, signed_scale(p.scale), scratch.terms, scratch.dq, scratch.turns, strips,
-                     {}};
-  const std::int64_t key_blocks = (p.keys + tiles_type::keys - 1) / tiles_type::keys;
+  const std::int64_t heads = p.batch * p.kv_heads;
+  const std::int64_t block_keys = choose_block_keys<tiles_type>(p.keys, heads);
+  backward_call call{
+      p, signed_scale(p.scale), scratch.terms, scratch.dq, scratch.turns, strips, block_keys, {}};
   const auto block = [&](std::int64_t index) { run_backward_block<U, D>(call, index); };
-  for_each_block(launch, p.batch * p.kv_heads * key_blocks, block);
+  for_each_block(launch, heads * ((p.keys + block_keys - 1) / block_keys), block);
   return call.failure.raised() ? status::out_of_memory : status::ok;
 }
 

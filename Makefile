@@ -16,7 +16,7 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.h' '*.cc')
+CXX_SOURCES = $(shell find ffi include tests -name '*.h' -o -name '*.cc')
 BUILD_SOURCES := pyproject.toml CMakeLists.txt $(shell find cmake ffi include -type f)
 
 .PHONY: demo test pytest bench lint format clean
@@ -43,8 +43,8 @@ format: .venv/installed
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
-# test-native, test-sanitize, test-neon, test-avx512
-test-%: .venv/installed
+# A static pattern, as make looks for no pattern rule to build a phony target.
+test-native test-sanitize test-neon test-avx512: test-%: .venv/installed
 	PATH="$(abspath $(BIN)):$$PATH" tests/unit.sh $*
 
 clean:
@@ -54,7 +54,8 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: expected Python 3.11 or newer, received $$($(PYTHON) --version 2>&1);" \
 	       "name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@rm -rf .venv
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: .venv/bin/python $(BUILD_SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'

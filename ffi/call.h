@@ -81,6 +81,8 @@ ffi::Error guarded(std::string_view call, Body&& body) noexcept {
     return failure(ffi::ErrorCode::kResourceExhausted, "no memory for the kernel's scratch");
   } catch (const std::exception& error) {
     return failure(ffi::ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return failure(ffi::ErrorCode::kInternal, "unknown exception");
   }
 }
 

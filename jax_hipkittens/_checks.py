@@ -103,16 +103,6 @@ def choice(op: str, name: str, value: Any, allowed: Collection[Any]) -> None:
         raise mistake(op, f"{name} to be one of {listed}", repr(value))
 
 
-def axis_size(op: str, name: str, size: int, axis: str, expected: int, of: str) -> None:
-    """Requires ``axis`` of ``name`` to be as long as that of the argument ``of``."""
-    if size != expected:
-        raise mistake(
-            op,
-            f"{name} and {of} to have the same {axis}",
-            f"{size} for {name} and {expected} for {of}",
-        )
-
-
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a Python or numpy scalar, known at trace time."""
     return isinstance(value, (bool, int, float, np.generic)) or (

@@ -59,7 +59,7 @@ void run_blocks(int64_t helpers, int64_t blocks, block_run::block_function block
   try {
     run = std::make_shared<block_run>(blocks, block, context);
     for (int64_t i = 0; i < helpers; ++i) schedule([run] { run->work(); });
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     // Fewer helpers, or none at all, are only slower.
     if (!run) return run_blocks(0, blocks, block, context, schedule);
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <stdexcept>
 
 #include "tests/unit.h"
 
@@ -88,10 +89,15 @@ HK_TEST(no_more_helpers_than_blocks) {
   CHECK(runs.ran_each_once(3));
 }
 
-HK_TEST(a_scheduler_out_of_memory_only_slows_down) {
-  record runs;
-  jax_hipkittens::run_blocks(3, 10, record::block, &runs, [](task) { throw std::bad_alloc(); });
-  CHECK(runs.ran_each_once(10));
+HK_TEST(a_scheduler_that_throws_only_slows_down) {
+  record out_of_memory;
+  jax_hipkittens::run_blocks(3, 10, record::block, &out_of_memory,
+                             [](task) { throw std::bad_alloc(); });
+  CHECK(out_of_memory.ran_each_once(10));
+  record no_threads;
+  jax_hipkittens::run_blocks(3, 10, record::block, &no_threads,
+                             [](task) { throw std::runtime_error("no threads left"); });
+  CHECK(no_threads.ran_each_once(10));
 }
 
 HK_TEST(a_block_may_wait_for_a_lower_one) {

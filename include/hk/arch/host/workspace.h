@@ -1,5 +1,5 @@
 // Where a block of a host kernel keeps its tiles: the counterpart of LDS. One buffer per thread,
-// kept for the next block, so that a kernel allocates nothing once it has run.
+// kept for the next block, so that blocks allocate nothing once a thread has run one.
 #pragma once
 
 #include <cstddef>

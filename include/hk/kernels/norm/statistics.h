@@ -88,7 +88,7 @@ HK_INLINE statistics layer_statistics(const T* h, std::int64_t cols, float epsil
   });
   const float correction = moments[0] / size;
   const float variance = moments[1] / size - correction * correction;
-  return {mean + correction, 1.0f / __builtin_sqrtf((variance > 0.0f ? variance : 0.0f) + epsilon)};
+  return {mean + correction, 1.0f / __builtin_sqrtf((variance < 0.0f ? 0.0f : variance) + epsilon)};
 }
 
 }  // namespace norm

@@ -306,4 +306,12 @@ HK_TEST(not_a_number_stays_in_its_row) {
   for (std::int64_t i = 0; i < 120; ++i) CHECK_EQ(std::isnan(hk::to_float(c.y[i])), i / 40 == 1);
 }
 
+// Its mean and variance are no numbers; it must not pass for a row that is constant.
+HK_TEST(a_row_with_an_infinity_is_not_a_number) {
+  norm_case<float> c(norm_kind::layer, {3, 40}, {});
+  c.x[45] = std::numeric_limits<float>::infinity();
+  c.forward();
+  for (std::int64_t i = 0; i < 120; ++i) CHECK_EQ(std::isnan(c.y[i]), i / 40 == 1);
+}
+
 }  // namespace

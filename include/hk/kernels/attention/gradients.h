@@ -33,6 +33,7 @@ HK_INLINE bool needs_bias(float lse, dtype type) {
 HK_INLINE float reference_of(float lse) {
   return lse == -__builtin_inff() ? __builtin_inff() : lse;
 }
+HK_INLINE bool sees_no_key(float reference) { return reference == __builtin_inff(); }
 
 // s[r][c] = s[r][c] * scale - reference[r]: logits beside the lse, rounded once.
 template <register_tile S, register_vector V>

@@ -185,6 +185,17 @@ struct backward_block {
     apply_sign(tiles.q, call.scale.sign);
     apply_sign(tiles.q_cols, call.scale.sign);
     call.terms.load_to(tiles.terms, head_index, row);
+    for (int r = 0; r < tiles.q.rows(); ++r)
+      if (sees_no_key(tiles.terms.reference[r])) forget_row(r);
+  }
+
+  // A row that sees no key has no part in any sum, whatever its query and its cotangent are: their
+  // products with probabilities of zero would not be zero if they are infinite or no numbers.
+  HK_NOINLINE void forget_row(int r) {
+    for (int c = 0; c < tiles.q.cols(); ++c) {
+      tiles.q.at(r, c) = tiles.q_cols.at(r, c) = U{};
+      tiles.dout.at(r, c) = tiles.dout_cols.at(r, c) = U{};
+    }
   }
 
   // While one strip computes, the next one arrives.

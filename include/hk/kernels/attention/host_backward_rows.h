@@ -80,7 +80,10 @@ struct row_term_block {
       const std::int64_t scalar = head.row_scalar(r);
       arrays.reference[first + r] = reference_of(p.lse[scalar]);
       arrays.bias[first + r] = 0;
-      arrays.delta[first + r] = tiles.delta[static_cast<int>(r - seen.begin)] - p.dlse[scalar];
+      arrays.delta[first + r] =
+          sees_no_key(arrays.reference[first + r])
+              ? 0
+              : tiles.delta[static_cast<int>(r - seen.begin)] - p.dlse[scalar];
       biased |= needs_bias(p.lse[scalar], p.type);
     }
     if (biased) find_bias(seen);

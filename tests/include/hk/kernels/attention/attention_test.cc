@@ -251,6 +251,32 @@ HK_TEST(one_visible_key_gives_no_query_gradient) {
   CHECK(all_zero(diagonal.dq) && all_zero(diagonal.dk));
 }
 
+// As where partial results are merged by their LSE, whose cotangent then is no number.
+template <hk::element T>
+void check_that_unseen_rows_count_for_nothing() {
+  constexpr int64_t queries = 100, keys = 60, heads = 2, dim = 16, unseen = queries - keys;
+  call<T> clean({1, queries, keys, heads, 1, dim});
+  clean.p.causal = causal_mask::bottom_right;  // queries before `unseen` see no key
+  call<T> poisoned = clean;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int64_t i = 0; i < unseen * heads * dim; ++i)
+    poisoned.q[i] = poisoned.dout[i] = hk::from_float<T>(nan);
+  for (int64_t n = 0; n < heads; ++n)
+    for (int64_t t = 0; t < unseen; ++t) poisoned.dlse[n * queries + t] = nan;
+  clean.run();
+  poisoned.run();
+  CHECK(same_bits(clean.out, poisoned.out));
+  CHECK(same_bits(clean.dq, poisoned.dq));
+  CHECK(same_bits(clean.dk, poisoned.dk));
+  CHECK(same_bits(clean.dv, poisoned.dv));
+  for (int64_t i = 0; i < unseen * heads * dim; ++i) CHECK_EQ(hk::to_float(clean.dq[i]), 0.0f);
+}
+
+HK_TEST(rows_that_see_no_key_count_for_nothing) {
+  check_that_unseen_rows_count_for_nothing<float>();
+  check_that_unseen_rows_count_for_nothing<hk::bf16>();
+}
+
 HK_TEST(zero_cotangent_gives_zero_gradients) {
   call<float> c({2, 70, 90, 4, 2, 40});
   c.dout.assign(c.dout.size(), 0.0f);

@@ -145,7 +145,7 @@ def start(*words):
 
 
 def finish(process):
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output
 

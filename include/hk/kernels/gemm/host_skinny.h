@@ -32,11 +32,12 @@ namespace gemm {
 // Sizes in elements.
 inline constexpr int skinny_rows = 8;
 inline constexpr int skinny_cols = 512;
-inline constexpr int skinny_k = 256;
 inline constexpr int group_rows = 4;  // rows of B that are worked on together
 
-template <bool trans_a>
+template <bool trans_a, bool trans_b>
 struct skinny_tiles {
+  // Dot products run along rows of B, whose long pieces are what the hardware prefetches best.
+  static constexpr int skinny_k = trans_b ? 2048 : 256;
   using a_rows = st<float, skinny_rows, skinny_k, layout::rows>;
   using a_columns = st<float, skinny_k, skinny_rows, layout::rows>;
   std::conditional_t<trans_a, a_columns, a_rows> a;
@@ -122,7 +123,9 @@ HK_NOINLINE void multiply_streamed_transposed(D& d, mma::a_operand<float> a, pla
 template <element T, bool trans_a, bool trans_b>
 bool multiply_skinny_block(const gemm_problem& p, const block& part) {
   static_assert(!(trans_a && trans_b), "dot products need rows of A");
-  auto* const t = shared_tiles<skinny_tiles<trans_a>>();
+  using tiles_t = skinny_tiles<trans_a, trans_b>;
+  constexpr int skinny_k = tiles_t::skinny_k;
+  auto* const t = shared_tiles<tiles_t>();
   if (!t) return false;
   const plane<const T> a = rows_of_a<T, trans_a>(p, part);
   const plane<const T> b = columns_of_b<T, trans_b>(p, part);

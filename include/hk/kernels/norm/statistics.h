@@ -87,7 +87,10 @@ HK_INLINE statistics layer_statistics(const T* h, std::int64_t cols, float epsil
     mul_add(sums.of[1], v, v, sums.of[1]);
   });
   const float correction = moments[0] / size;
-  const float variance = moments[1] / size - correction * correction;
+  const float square = moments[1] / size;
+  // Where squares overflow, as they do for rounding errors of 1e30, rstd is 0 and not a difference
+  // of infinities.
+  const float variance = square == __builtin_inff() ? square : square - correction * correction;
   return {mean + correction, 1.0f / __builtin_sqrtf((variance < 0.0f ? 0.0f : variance) + epsilon)};
 }
 

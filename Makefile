@@ -27,7 +27,7 @@ demo: .venv/installed
 test: test-native pytest
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 bench: .venv/installed
 	$(BIN)/python -m jax_hipkittens bench $(ARGS)

@@ -160,5 +160,5 @@ def _scale_cotangent(
 
 def _sum(x: jax.Array) -> jax.Array:
     """Sum of f32 [R, C]. XLA's own depends on the number of threads; matmul's not."""
-    by_column = matmul(jnp.ones(x.shape[0]), x, implementation="hk")
-    return matmul(jnp.ones(x.shape[1]), by_column, implementation="hk")
+    by_column = matmul(jnp.ones(x.shape[0], x.dtype), x, implementation="hk")
+    return matmul(jnp.ones(x.shape[1], x.dtype), by_column, implementation="hk")

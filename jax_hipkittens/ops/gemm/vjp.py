@@ -127,6 +127,7 @@ def _gemm_backward(
     d_bias = None
     if bias is not None:
         d_bias = _sum_rows(d_z, bias.dtype)
+    d_z = d_z.astype(d_c.dtype)
     return (
         _left_cotangent(static, a, b, d_z),
         _right_cotangent(static, a, b, d_z),
@@ -141,14 +142,14 @@ _gemm.defvjp(_gemm_forward, _gemm_backward)
 def _activation_cotangent(
     activation: str | None, z: jax.Array, d_c: jax.Array
 ) -> jax.Array:
-    """The cotangent of the pre-activation, computed in f32 and rounded once.
+    """The cotangent of the pre-activation, in f32: the bias sums it unrounded.
 
     Beyond 100 on either side slopes are 0 or 1 in f32, and their formulas overflow.
     """
     near = jnp.clip(z.astype(jnp.float32), -100, 100)
     _, pull = jax.vjp(reference.ACTIVATIONS[activation], near)
     (d_z,) = pull(d_c.astype(jnp.float32))
-    return d_z.astype(d_c.dtype)
+    return d_z
 
 
 def _left_cotangent(

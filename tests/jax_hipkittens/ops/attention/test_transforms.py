@@ -132,6 +132,23 @@ def test_gradient_of_the_scale(implementation, scale):
     np.testing.assert_allclose(narrow.astype(jnp.float32), actual, rtol=2**-8)
 
 
+def test_gradient_of_the_scale_where_floats_are_64_bits():
+    query, key, value = cases.draw(CASE, "float32")[:3]
+
+    def total(scale, implementation):
+        return hk.attention(
+            *(query, key, value), scale=scale, implementation=implementation
+        ).sum()
+
+    with jax.enable_x64(True):
+        gradients = [
+            jax.jit(jax.grad(total), static_argnums=1)(jnp.float32(0.3), name)
+            for name in IMPLEMENTATIONS
+        ]
+    # It is about 70, a sum of 2 * 70 * 4 * 32 terms in f32.
+    np.testing.assert_allclose(*gradients, rtol=2 * 70 * 4 * 32 * 2**-24)
+
+
 def test_a_traced_scale_costs_no_kernel_unless_differentiated():
     inputs = cases.draw(CASE, "bfloat16")[:3]
 

@@ -202,3 +202,20 @@ def test_any_small_product_is_right(data):
     bias = draw(8, dtype, (n,))[0] if data.draw(st.booleans()) else None
     activation = data.draw(st.sampled_from(ACTIVATIONS))
     assert_right(a, (b / 8).astype(dtype), bias, activation)
+
+
+@pytest.mark.parametrize("implementation", ["hk", "xla"])
+def test_a_wide_bias_sums_the_activation_cotangent_unrounded(implementation):
+    """Pre-activations are exact in bfloat16 here; their cotangents are not."""
+    a = (jnp.arange(-32, 32) / 8).astype(jnp.bfloat16)[:, None]
+    b = jnp.ones((1, 8), jnp.bfloat16)
+
+    def total(bias):
+        c = hk.matmul(a, b, bias=bias, activation="silu", implementation=implementation)
+        return c.astype(jnp.float32).sum()
+
+    z = np.arange(-32, 32) / 8
+    sigmoid = 1 / (1 + np.exp(-z))
+    expected = np.sum(sigmoid * (1 + z * (1 - sigmoid)))
+    actual = jax.grad(total)(jnp.zeros(8, jnp.float32))
+    np.testing.assert_allclose(actual, np.full(8, expected), rtol=64 * 2**-24)

@@ -162,15 +162,6 @@ struct failure_flag {
   bool raised() const { return __atomic_load_n(&value, __ATOMIC_RELAXED); }
 };
 
-// Runs f(i) for each i in [0, blocks) on the launcher.
-template <class F>
-HK_INLINE void for_each_block(const launcher& launch, std::int64_t blocks, F& f) {
-  if (blocks <= 0) return;
-  launch.run(
-      launch.pool, blocks,
-      [](void* context, std::int64_t index) { (*static_cast<F*>(context))(index); }, &f);
-}
-
 }  // namespace attention
 }  // namespace HK_ARCH_NAMESPACE
 }  // namespace hk

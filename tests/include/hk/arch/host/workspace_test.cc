@@ -4,8 +4,11 @@
 #include "tests/unit.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Without it the sanitizer ends the program where aligned_alloc has no memory to give.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+// Without it the sanitizer ends the program where aligned_alloc has no memory to give. The sanitizer's
+// shared library has to see it.
+extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
 #endif
 
 HK_TEST(it_is_aligned_and_kept) {

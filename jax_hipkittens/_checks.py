@@ -21,10 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def mistake(op: str, expected: str, received: str, advice: str = "") -> ValueError:
+def mistake(op: str, expected: str, received: str, advice: str) -> ValueError:
     """The error for a wrong call: ``op: expected E, but received R; advice.``."""
-    tail = f"; {advice}" if advice else ""
-    return ValueError(f"{op}: expected {expected}, but received {received}{tail}.")
+    return ValueError(f"{op}: expected {expected}, but received {received}; {advice}.")
 
 
 def limit(can: str, received: str) -> NotImplementedError:
@@ -36,9 +35,12 @@ def as_array(op: str, name: str, value: Any) -> jax.Array:
     """``value`` as an array; tracers pass through."""
     try:
         return jnp.asarray(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise mistake(
-            op, f"{name} to be an array", type(value).__name__, str(error).rstrip(".")
+            op,
+            f"{name} to be an array",
+            f"{type(value).__name__} ({error})".replace(".)", ")"),
+            "pass what jnp.asarray takes",
         ) from error
 
 
@@ -98,9 +100,26 @@ def shape(
 
 def choice(op: str, name: str, value: Any, allowed: Collection[Any]) -> None:
     """Requires one of ``allowed``."""
-    if value not in allowed:
+    known = value is None or isinstance(value, str)
+    if not known or value not in allowed:
         listed = ", ".join(repr(a) for a in allowed)
-        raise mistake(op, f"{name} to be one of {listed}", repr(value))
+        raise mistake(
+            op, f"{name} to be one of {listed}", repr(value), "choose one of them"
+        )
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """Requires a bool known at trace time: another value's truth is rarely meant."""
+    if isinstance(value, jax.core.Tracer):
+        raise mistake(
+            op,
+            f"{name} known at trace time",
+            "a traced value",
+            "make it a static argument of jit",
+        )
+    if not isinstance(value, (bool, np.bool_)):
+        raise mistake(op, f"{name} to be True or False", repr(value), "pass a bool")
+    return bool(value)
 
 
 def is_number(value: Any) -> bool:

@@ -32,7 +32,12 @@ def order(op: str, implementation: Implementation) -> tuple[str, ...]:
     else:
         names = tuple(implementation)
     if not names:
-        raise _checks.mistake(op, "at least one implementation", "none of them")
+        raise _checks.mistake(
+            op,
+            "at least one implementation",
+            "none of them",
+            "pass None for the default",
+        )
     for name in names:
         _checks.choice(op, "implementation", name, DEFAULT)
     return names
@@ -70,7 +75,8 @@ def run(
         for reason in declined.values():
             warn_once(f"{op} falls back to {name.upper()}: {reason}")
         return result
-    raise NotImplementedError(f"{op}: {_reasons(declined)}.")
+    advice = "" if "xla" in declined else "; implementation=None falls back to XLA"
+    raise NotImplementedError(f"{op}: {_reasons(declined)}{advice}.")
 
 
 def _reasons(declined: Mapping[str, str]) -> str:

@@ -52,7 +52,9 @@ def test_falls_back_and_says_so_once_per_reason(caplog):
 
 
 def test_a_single_name_never_falls_back(caplog):
-    with pytest.raises(NotImplementedError, match=r"^op: x up to 3, but received 4\.$"):
+    with pytest.raises(
+        NotImplementedError, match="^op: x up to 3, but received 4; implem"
+    ):
         _dispatch.run("op", "hk", {"hk": decline, "xla": serve}, 4)
     assert not caplog.records
 

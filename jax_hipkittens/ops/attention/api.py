@@ -131,6 +131,7 @@ def attention(
     batched = q.ndim == 4
     q, k, v = (x if batched else x[None] for x in (q, k, v))
     masks = _position_masks(is_causal, causal_alignment, local_window_size)
+    return_residual = _checks.flag(_OP, "return_residual", return_residual)
     out, lse = _dispatch.run(
         _OP,
         implementation,
@@ -184,7 +185,10 @@ def _check_shapes(q: jax.Array, k: jax.Array, v: jax.Array) -> None:
         )
     if q.shape[-1] == 0:
         raise _checks.mistake(
-            _OP, "a head dimension of at least 1", f"query {_checks.describe(q)}"
+            _OP,
+            "a head dimension of at least 1",
+            f"query {_checks.describe(q)}",
+            "an empty head has no logits: leave the call out",
         )
     heads, kv_heads = q.shape[-2], k.shape[-2]
     if kv_heads == 0 or heads % kv_heads:
@@ -232,7 +236,10 @@ def _scale(scale: ArrayLike | None, dim: int) -> jax.Array | float:
     array = _checks.as_array(_OP, "scale", scale)
     if array.ndim != 0 or not jnp.issubdtype(array.dtype, jnp.floating):
         raise _checks.mistake(
-            _OP, "scale to be one floating-point number", _checks.describe(array)
+            _OP,
+            "scale to be one floating-point number",
+            _checks.describe(array),
+            "scale the query for a scale per head or position",
         )
     return array
 
@@ -243,10 +250,8 @@ def _lengths(
     """Lengths s32[B], clipped to [0, size of axis 1 of ``of``]."""
     if lengths is None:
         return None
-    array = _checks.as_array(_OP, name, lengths)
-    if isinstance(lengths, Sequence) and jnp.issubdtype(array.dtype, jnp.integer):
-        array = array.astype(jnp.int32)  # Python integers have no dtype of their own
-    if array.dtype != jnp.int32:
+    array = _checks.as_array(_OP, name, _clip_on_host(lengths, of.shape[1]))
+    if array.dtype not in (jnp.int32, jnp.int64):
         raise _checks.mistake(
             _OP,
             f"{name} of dtype int32",
@@ -256,7 +261,21 @@ def _lengths(
     _checks.shape(
         _OP, name, array, of.shape[:1], "[B]", f"give one length up to {axis} per entry"
     )
-    return jnp.clip(array, 0, of.shape[1])
+    return jnp.clip(array, 0, of.shape[1]).astype(jnp.int32)
+
+
+def _clip_on_host(lengths: Any, size: int) -> Any:
+    """Lengths that are no JAX array clipped to [0, size], before int32 wraps them."""
+    if isinstance(lengths, jax.Array):
+        return lengths
+    if isinstance(lengths, Sequence) and any(isinstance(n, jax.Array) for n in lengths):
+        return lengths
+    array = np.asarray(lengths)
+    if not np.issubdtype(array.dtype, np.integer) and array.dtype != np.object_:
+        return lengths
+    wide = array.dtype.itemsize >= 4 and array.dtype != np.uint32
+    clipped = np.clip(array, 0, size)
+    return clipped.astype(np.int32) if wide else clipped
 
 
 def _logit_operand(
@@ -295,13 +314,7 @@ def _boolean(mask: jax.Array | None) -> jax.Array | None:
 def _position_masks(
     is_causal: Any, causal_alignment: _Alignment, local_window_size: _Window
 ) -> Masks:
-    if isinstance(is_causal, jax.core.Tracer):
-        raise _checks.mistake(
-            _OP,
-            "is_causal known at trace time",
-            "a traced value",
-            "make it a static argument of jit",
-        )
+    is_causal = _checks.flag(_OP, "is_causal", is_causal)
     _checks.choice(
         _OP, "causal_alignment", causal_alignment, ("top_left", "bottom_right")
     )

@@ -127,7 +127,9 @@ def dot_general(
         right,
         _dimension_numbers(left, right, dimension_numbers),
         precision=_precision("dot_general", precision),
-        preferred_element_type=preferred_element_type,
+        preferred_element_type=None
+        if preferred_element_type is None
+        else _dtype("dot_general", preferred_element_type),
         out_sharding=out_sharding,
     )
 
@@ -135,7 +137,12 @@ def dot_general(
 def _check_product(a: jax.Array, b: jax.Array) -> None:
     received = f"a {_checks.describe(a)} and b {_checks.describe(b)}"
     if a.ndim == 0 or b.ndim == 0:
-        raise _checks.mistake("matmul", "a [..., M, K] and b [..., K, N]", received)
+        raise _checks.mistake(
+            "matmul",
+            "a [..., M, K] and b [..., K, N]",
+            received,
+            "multiply by a scalar with *",
+        )
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise _checks.mistake(
             "matmul",
@@ -147,7 +154,10 @@ def _check_product(a: jax.Array, b: jax.Array) -> None:
         jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError as error:
         raise _checks.mistake(
-            "matmul", "batch axes that broadcast", received
+            "matmul",
+            "batch axes that broadcast",
+            received,
+            "give each batch axis its full size or 1",
         ) from error
 
 
@@ -184,19 +194,38 @@ def _algorithm(op: str, name: str) -> Any:
         return jax.lax.DotAlgorithmPreset[name]
     except KeyError as error:
         raise _checks.mistake(
-            op, "precision to be a jax.lax.Precision or a dot algorithm", repr(name)
+            op,
+            "precision to be a jax.lax.Precision or a dot algorithm",
+            repr(name),
+            "leave it out: HK kernels multiply exactly",
         ) from error
 
 
 def _result_dtype(op: str, dtype: DTypeLike | None, like: jax.Array) -> np.dtype[Any]:
     if dtype is None:
         return like.dtype
-    result = jnp.dtype(dtype)
+    result = _dtype(op, dtype)
     if not jnp.issubdtype(result, jnp.floating):
         raise _checks.mistake(
-            op, "a floating-point preferred_element_type", str(result)
+            op,
+            "a floating-point preferred_element_type",
+            str(result),
+            "cast the result instead",
         )
     return result
+
+
+def _dtype(op: str, dtype: DTypeLike) -> np.dtype[Any]:
+    """``dtype`` as JAX has it: 64-bit ones only where 64 bits are enabled."""
+    try:
+        return jax.dtypes.canonicalize_dtype(dtype)
+    except TypeError as error:
+        raise _checks.mistake(
+            op,
+            "preferred_element_type to be a dtype",
+            repr(dtype),
+            "pass one such as jnp.float32",
+        ) from error
 
 
 def _dimension_numbers(lhs: jax.Array, rhs: jax.Array, numbers: Any) -> Any:
@@ -210,6 +239,7 @@ def _dimension_numbers(lhs: jax.Array, rhs: jax.Array, numbers: Any) -> Any:
             "dimension_numbers ((lhs_contracting, rhs_contracting), (lhs_batch, "
             "rhs_batch))",
             repr(numbers),
+            "give tuples of axes, as for jax.lax.dot_general",
         ) from error
     _check_axes("lhs", lhs, (*lhs_contract, *lhs_batch))
     _check_axes("rhs", rhs, (*rhs_contract, *rhs_batch))
@@ -225,6 +255,7 @@ def _check_axes(name: str, array: jax.Array, axes: tuple[int, ...]) -> None:
             "dot_general",
             f"distinct axes of {name} from 0 to {array.ndim - 1}",
             f"{axes} for {name} {_checks.describe(array)}",
+            "name each axis once, counted from the left",
         )
 
 
@@ -243,4 +274,5 @@ def _check_pairs(
             f"{role} axes of equal sizes",
             f"{lhs_sizes} of lhs {_checks.describe(lhs)} and {rhs_sizes} of rhs "
             f"{_checks.describe(rhs)}",
+            "pair axes of the same size",
         )

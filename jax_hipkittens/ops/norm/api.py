@@ -5,6 +5,7 @@ from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks, _dispatch
@@ -155,6 +156,8 @@ def _norm(
     bias = _row_vector(op, "bias", bias, x.shape[-1])
     residual = _residual(op, residual, x)
     _check_numbers(op, config)
+    # As the kernels have it, so that a rate too small for f32 drops nothing anywhere.
+    config = config._replace(dropout_rate=float(np.float32(config.dropout_rate)))
     seed = _seed(op, config.dropout_rate, dropout_key)
     y, h = _dispatch.run(
         op,
@@ -207,7 +210,12 @@ def _xla(
 def _check_x(op: str, x: jax.Array) -> None:
     _checks.floating(op, "x", x)
     if x.ndim == 0:
-        raise _checks.mistake(op, "x of shape [..., H]", _checks.describe(x))
+        raise _checks.mistake(
+            op,
+            "x of shape [..., H]",
+            _checks.describe(x),
+            "a norm needs an axis to run over",
+        )
 
 
 def _row_vector(op: str, name: str, value: Any, hidden: int) -> jax.Array | None:
@@ -241,7 +249,12 @@ def _check_numbers(op: str, config: kernel.Config) -> None:
                 "pass a Python float, or mark the argument static in jit",
             )
     if not (config.epsilon >= 0 and math.isfinite(config.epsilon)):
-        raise _checks.mistake(op, "epsilon of 0 or more", str(config.epsilon))
+        raise _checks.mistake(
+            op,
+            "epsilon of 0 or more",
+            str(config.epsilon),
+            "1e-6 is the default",
+        )
     if not 0 <= config.dropout_rate <= 1:
         raise _checks.mistake(
             op,
@@ -266,5 +279,8 @@ def _seed(op: str, rate: float, key: Any) -> jax.Array:
         return jax.random.bits(key, (2,), jnp.uint32)
     except (TypeError, ValueError) as error:
         raise _checks.mistake(
-            op, "dropout_key to be one JAX random key", f"{key!r}", str(error)
+            op,
+            "dropout_key to be one JAX random key",
+            f"{type(key).__name__} ({error})".replace(".)", ")"),
+            "pass a key such as jax.random.key(0)",
         ) from error

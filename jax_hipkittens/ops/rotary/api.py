@@ -63,7 +63,7 @@ def rotary(
         _OP,
         implementation,
         {"hk": _hk, "xla": _xla},
-        kernel.Config(bool(interleaved)),
+        kernel.Config(_checks.flag(_OP, "interleaved", interleaved)),
         batched,
         cos,
         sin,
@@ -103,12 +103,18 @@ def _table(name: str, value: Any, x: jax.Array) -> jax.Array:
     _checks.floating(_OP, name, table)
     if table.ndim not in (2, 3):
         raise _checks.mistake(
-            _OP, f"{name} of shape [P, R/2] or [B, P, R/2]", _checks.describe(table)
+            _OP,
+            f"{name} of shape [P, R/2] or [B, P, R/2]",
+            _checks.describe(table),
+            "make tables with rotary_tables",
         )
     batch, dim = x.shape[0], x.shape[-1]
     if table.ndim == 3 and table.shape[0] not in (1, batch):
         raise _checks.mistake(
-            _OP, f"{name} with a batch of {batch}, as x has", _checks.describe(table)
+            _OP,
+            f"{name} with a batch of {batch}, as x has",
+            _checks.describe(table),
+            "leave the batch axis out for tables that all entries share",
         )
     if 2 * table.shape[-1] > dim:
         raise _checks.mistake(
@@ -134,9 +140,15 @@ def _offsets(offset: Any, batch: int, length: int, table_length: int) -> jax.Arr
             _OP,
             f"offset to be an integer or int32[B] with B = {batch}",
             _checks.describe(array),
+            "offsets are per batch entry; for others gather the tables' rows",
         )
     if length and not table_length:
-        raise _checks.mistake(_OP, "tables of at least one position", "none")
+        raise _checks.mistake(
+            _OP,
+            "tables of at least one position",
+            "none",
+            "make longer tables with rotary_tables",
+        )
     return jnp.broadcast_to(array.astype(jnp.int32), (batch,))
 
 

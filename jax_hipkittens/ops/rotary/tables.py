@@ -1,6 +1,8 @@
 """The cosine and sine tables that ``rotary`` takes."""
 
+import math
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,10 +37,7 @@ def rotary_tables(
 
     Source: Su et al., "RoFormer", arXiv:2104.09864, equation 15.
     """
-    if rotary_dim <= 0 or rotary_dim % 2:
-        raise _checks.mistake(_OP, "an even rotary_dim above 0", str(rotary_dim))
-    if not base > 0:
-        raise _checks.mistake(_OP, "a base above 0", str(base))
+    _check_numbers(rotary_dim, base)
     steps = _positions(positions)
     exponents = np.arange(0, rotary_dim, 2, dtype=np.float64) / rotary_dim
     frequencies = (float(base) ** -exponents).astype(np.float32)
@@ -46,15 +45,41 @@ def rotary_tables(
     return jnp.cos(angles), jnp.sin(angles)
 
 
+def _check_numbers(rotary_dim: Any, base: Any) -> None:
+    whole = isinstance(rotary_dim, (int, np.integer))
+    if not whole or rotary_dim <= 0 or rotary_dim % 2:
+        raise _checks.mistake(
+            _OP,
+            "an even rotary_dim above 0",
+            repr(rotary_dim),
+            "dims rotate in pairs",
+        )
+    if not (_checks.is_number(base) and 0 < base < math.inf):
+        raise _checks.mistake(
+            _OP,
+            "base to be a number above 0, known at trace time",
+            repr(base),
+            "10000.0 is the default",
+        )
+
+
 def _positions(positions: int | ArrayLike) -> jax.Array:
     if not isinstance(positions, (int, np.integer)):
-        array = jnp.asarray(positions)
-        if array.ndim not in (1, 2):
+        array = _checks.as_array(_OP, "positions", positions)
+        real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(
+            array.dtype, jnp.floating
+        )
+        if array.ndim not in (1, 2) or not real:
             raise _checks.mistake(
-                _OP, "positions of shape [P] or [B, P]", _checks.describe(array)
+                _OP,
+                "positions, numbers of shape [P] or [B, P]",
+                _checks.describe(array),
+                "pass a length for positions from 0",
             )
         return array
     length = operator.index(positions)
     if length < 0:
-        raise _checks.mistake(_OP, "a length of 0 or more", str(length))
+        raise _checks.mistake(
+            _OP, "a length of 0 or more", str(length), "give the number of positions"
+        )
     return jnp.arange(length, dtype=jnp.int32)

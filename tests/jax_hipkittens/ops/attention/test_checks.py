@@ -82,6 +82,11 @@ def wide(case):
             dict(causal_alignment="bottom_right", local_window_size=1),
             "is_causal=True with a window aligned bottom_right",
         ),
+        ((Q, K, V), dict(is_causal="no"), "is_causal to be True or False, .* 'no'"),
+        ((Q, K, V), dict(is_causal=np.ones(2)), "is_causal to be True or False"),
+        ((Q, K, V), dict(return_residual=1), "return_residual to be True or False"),
+        ((Q, K, V), dict(causal_alignment=["top_left"]), "causal_alignment"),
+        ((Q, K, V), dict(key_value_seq_lengths="66"), "key_value_seq_lengths"),
         ((Q, K, V), dict(implementation="cudnn"), "'hk', 'xla', but received 'cudnn'"),
         ((Q, K, V), dict(implementation=()), "at least one implementation"),
     ],
@@ -91,6 +96,7 @@ def test_wrong_calls(args, options, message):
         hk.attention(*args, **options)
     sentence = str(raised.value)
     assert sentence.startswith("attention: expected ") and sentence.endswith(".")
+    assert "; " in sentence  # and says what to do
     assert "\n" not in sentence
 
 
@@ -121,6 +127,7 @@ def test_calls_that_only_xla_serves(args, options, message, caplog):
     with pytest.raises(NotImplementedError, match=message) as raised:
         hk.attention(*args, **options, implementation="hk")
     assert str(raised.value).startswith("attention: HK kernels serve ")
+    assert str(raised.value).endswith("; implementation=None falls back to XLA.")
     if args[0].dtype != jnp.float8_e4m3fn:
         with caplog.at_level(logging.WARNING, "jax_hipkittens"):
             out = hk.attention(*args, **options)
@@ -153,3 +160,29 @@ def test_takes_the_arguments_of_jax_nn():
     for name, parameter in theirs.items():
         assert ours[name].kind == parameter.kind
         assert ours[name].default == parameter.default
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [3, 2**40],
+        (3, 2**70),
+        np.array([3, 2**40]),
+        np.array([3, 2**40 + 1], np.uint64),
+        np.array([3, 6], np.int64),
+        [np.int64(3), jnp.int32(6)],
+    ],
+)
+def test_lengths_of_any_size_do_not_wrap(lengths):
+    expected = hk.attention(Q, K, V, key_value_seq_lengths=jnp.array([3, 6], jnp.int32))
+    actual = hk.attention(Q, K, V, key_value_seq_lengths=lengths)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_lengths_may_have_64_bits():
+    with jax.enable_x64(True):
+        lengths = jnp.array([3, 2**40])
+        assert lengths.dtype == jnp.int64
+        actual = hk.attention(Q, K, V, key_value_seq_lengths=lengths)
+    expected = hk.attention(Q, K, V, key_value_seq_lengths=[3, 6])
+    np.testing.assert_array_equal(actual, expected)

@@ -30,6 +30,8 @@ A, B, BIAS = draw(0, "float32", (3, 4), (4, 5), (5,))
         ((A, B[:, 0]), dict(bias=BIAS[:1]), "no bias with a vector b"),
         ((A, B), dict(activation="relu"), "'gelu_exact', 'silu', but received 'relu'"),
         ((A, B), dict(precision="exact"), "precision .* but received 'exact'"),
+        ((A, B), dict(preferred_element_type="zzz"), "to be a dtype, .* 'zzz'"),
+        ((A, B), dict(activation=["silu"]), "activation to be one of"),
         ((A, B), dict(preferred_element_type=int), "preferred_element_type"),
         ((A, B), dict(implementation="cublas"), "but received 'cublas'"),
     ],
@@ -39,7 +41,7 @@ def test_wrong_calls(args, options, message):
         hk.matmul(*args, **options)
     sentence = str(raised.value)
     assert sentence.startswith("matmul: expected ") and sentence.endswith(".")
-    assert "\n" not in sentence
+    assert "\n" not in sentence and "; " in sentence
     if not any(isinstance(arg, str) for arg in args):
         with pytest.raises(ValueError, match=message):
             jax.eval_shape(lambda *args: hk.matmul(*args, **options), *args)
@@ -57,3 +59,10 @@ def test_calls_that_only_xla_serves(dtype, options, message):
     with pytest.raises(NotImplementedError, match=message) as raised:
         hk.matmul(A.astype(dtype), B.astype(dtype), **options, implementation="hk")
     assert str(raised.value).startswith("matmul: HK kernels serve ")
+
+
+def test_a_result_of_64_bits_needs_them_enabled():
+    options = dict(preferred_element_type="float64")
+    assert hk.matmul(A, B, **options).dtype == jnp.float32
+    with jax.enable_x64(True), pytest.raises(NotImplementedError, match="float64"):
+        hk.matmul(A, B, **options, implementation="hk")

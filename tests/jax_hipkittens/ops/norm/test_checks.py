@@ -26,6 +26,7 @@ MISTAKES = [
         dict(dropout_rate=0.1, dropout_key=jax.random.split(jax.random.key(0))),
         "dropout_key to be one JAX random key",
     ),
+    (dict(dropout_rate=0.1, dropout_key="key"), "dropout_key to be one JAX random key"),
     (dict(implementation="cuda"), "implementation to be one of 'hk', 'xla'.*'cuda'"),
 ]
 
@@ -33,8 +34,16 @@ MISTAKES = [
 @pytest.mark.parametrize("op", [hk.layer_norm, hk.rms_norm])
 @pytest.mark.parametrize("arguments, sentence", MISTAKES)
 def test_mistakes(op, arguments, sentence):
-    with pytest.raises(ValueError, match=f"^{op.__name__}: expected {sentence}"):
+    with pytest.raises(
+        ValueError, match=f"^{op.__name__}: expected (?=.*; ){sentence}"
+    ):
         op(**{"x": X, **arguments})
+
+
+def test_a_rate_below_the_smallest_float_drops_nothing():
+    key = jax.random.key(0)
+    y = hk.rms_norm(X, dropout_rate=1e-60, dropout_key=key, implementation="hk")
+    assert (y == hk.rms_norm(X, implementation="hk")).all()
 
 
 def test_numbers_must_be_known_at_trace_time():

@@ -4,8 +4,8 @@
 #include "tests/unit.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Without it the sanitizer ends the program where aligned_alloc has no memory to give. The sanitizer's
-// shared library has to see it.
+// Without it the sanitizer ends the program where aligned_alloc has no memory to give. The
+// sanitizer's shared library has to see it.
 extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() {
   return "allocator_may_return_null=1";
 }

@@ -122,7 +122,7 @@ def test_what_only_xla_serves():
     for args, options, message in (
         ((lhs, rhs.astype(jnp.bfloat16)), {}, "received float32 and bfloat16"),
         ((lhs.astype(int), rhs.astype(int)), {}, "received int32 and int32"),
-        ((lhs, rhs), dict(preferred_element_type=jnp.float64), "float64"),
+        ((lhs, rhs), dict(preferred_element_type="float8_e5m2"), "float8_e5m2"),
         ((lhs, rhs), dict(precision="F32_F32_F32"), "Precision"),
     ):
         op = contract("hk", dimension_numbers, **options)

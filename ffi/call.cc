@@ -35,10 +35,15 @@ bool has_shape(const ffi::AnyBuffer& buffer, shape sizes) {
   return std::equal(dims.begin(), dims.end(), sizes.begin(), sizes.end());
 }
 
-bool stands_for_nothing(const ffi::AnyBuffer& buffer, std::size_t rank) {
+// Whether each size is the expected one or 1.
+bool repeats_to(const ffi::AnyBuffer& buffer, shape expected) {
   const auto dims = buffer.dimensions();
-  return dims.size() == rank &&
-         std::all_of(dims.begin(), dims.end(), [](int64_t d) { return d == 0; });
+  return std::equal(dims.begin(), dims.end(), expected.begin(), expected.end(),
+                    [](int64_t size, int64_t full) { return size == full || size == 1; });
+}
+
+bool stands_for_nothing(const ffi::AnyBuffer& buffer, ffi::DataType type, std::size_t rank) {
+  return buffer.element_type() == type && buffer.dimensions().size() == rank && is_absent(buffer);
 }
 
 }  // namespace
@@ -60,9 +65,22 @@ void require_array(std::string_view name, const ffi::AnyBuffer& buffer, ffi::Dat
 
 void* optional_array(std::string_view name, const ffi::AnyBuffer& buffer, ffi::DataType type,
                      shape expected) {
-  if (buffer.element_type() == type && stands_for_nothing(buffer, expected.size())) return nullptr;
+  if (stands_for_nothing(buffer, type, expected.size())) return nullptr;
   require_array(name, buffer, type, expected);
   return buffer.untyped_data();
+}
+
+void* optional_repeated_array(std::string_view name, const ffi::AnyBuffer& buffer,
+                              ffi::DataType type, shape expected) {
+  if (stands_for_nothing(buffer, type, expected.size())) return nullptr;
+  require(buffer.element_type() == type && repeats_to(buffer, expected),
+          mismatch(name, describe(type, expected) + ", or any of its sizes 1", describe(buffer)));
+  return buffer.untyped_data();
+}
+
+bool is_absent(const ffi::AnyBuffer& buffer) {
+  const auto dims = buffer.dimensions();
+  return std::all_of(dims.begin(), dims.end(), [](int64_t d) { return d == 0; });
 }
 
 void require_attribute(std::string_view name, int64_t value, int64_t low, int64_t high) {

@@ -5,6 +5,7 @@
 // of them that fail throw std::invalid_argument, and guarded() is where every exception ends.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -41,6 +42,13 @@ void require_array(std::string_view name, const ffi::AnyBuffer& buffer, ffi::Dat
 void* optional_array(std::string_view name, const ffi::AnyBuffer& buffer, ffi::DataType type,
                      shape expected);
 
+// The same, where sizes may also be 1: the array is repeated along those axes.
+void* optional_repeated_array(std::string_view name, const ffi::AnyBuffer& buffer,
+                              ffi::DataType type, shape expected);
+
+// Whether all sizes of `buffer` are 0.
+bool is_absent(const ffi::AnyBuffer& buffer);
+
 // `value` lies in [low, high].
 void require_attribute(std::string_view name, int64_t value, int64_t low, int64_t high);
 
@@ -57,10 +65,14 @@ bool is_empty(const ffi::AnyBuffer& buffer);
 // Sets every byte of a result to zero.
 void fill_zero(ffi::AnyBuffer& result);
 
+// How often this process has launched each function of the table.
+template <auto entry>
+inline std::atomic<int64_t> launches{0};
+
 // Runs one function of the table in use on XLA's thread pool.
-template <class Problem>
-void launch(hk::status (*hk::host_kernels::*entry)(const Problem&, const hk::launcher&),
-            const Problem& problem, ffi::ThreadPool& pool) {
+template <auto entry, class Problem>
+void launch(const Problem& problem, ffi::ThreadPool& pool) {
+  launches<entry>.fetch_add(1, std::memory_order_relaxed);
   const hk::host_kernels* kernels = choose_host_isa().kernels;
   const hk::status status = (kernels->*entry)(problem, make_launcher(pool));
   if (status == hk::status::out_of_memory) throw std::bad_alloc();

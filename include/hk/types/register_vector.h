@@ -3,7 +3,8 @@
 //
 // Every architecture's rv<T, N> has `T`, `length` (elements), `fragments`, get(i) and set(i, x) for
 // fragment i, index_of(i) for the numbers of its elements, and v[j] for single elements. A fragment
-// is what one instruction works on: a SIMD register on the host, a lane's registers on a GPU.
+// is what one instruction works on: a SIMD register on the host, a lane's registers on a GPU. iv<N>
+// has the same for 32-bit integers, which are only moved and compared.
 #pragma once
 
 #include <concepts>

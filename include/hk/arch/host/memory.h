@@ -171,6 +171,19 @@ HK_INLINE void load(rt<float, R, C>& tile, plane<T> src, coord at) {
     }
 }
 
+// The same from bytes, which are converted to the numbers that they are.
+template <int R, int C>
+HK_INLINE void load(rt<float, R, C>& tile, plane<const std::uint8_t> src, coord at) {
+  tile.resize_rows(memory::inside(src.rows, at.row, R));
+  const int cols = memory::inside(src.cols, at.col, C);
+  for (int r = 0; r < tile.rows(); ++r) {
+    const std::uint8_t* from = src.row(at.row + r) + at.col;
+    float* to = tile.row(r);
+    for (int c = 0; c < cols; ++c) to[c] = from[c];
+    for (int c = cols; c < C; ++c) to[c] = 0.0f;
+  }
+}
+
 // tile[r][c] += src[at.row + r][at.col + c], for the rows in use and the elements that exist.
 template <int R, int C, class T>
 HK_INLINE void accumulate(rt<float, R, C>& tile, plane<T> src, coord at) {

@@ -48,11 +48,11 @@ struct rt {
   }
 
   template <class V>
-  static HK_INLINE simd::f32 row_value(const V& v, fragment_at at) {
+  static HK_INLINE auto row_value(const V& v, fragment_at at) {
     return simd::splat(v[at.row]);
   }
   template <class V>
-  static HK_INLINE simd::f32 col_value(const V& v, fragment_at at) {
+  static HK_INLINE auto col_value(const V& v, fragment_at at) {
     return v.get(at.index);
   }
 

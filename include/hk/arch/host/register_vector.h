@@ -30,5 +30,22 @@ struct rv {
   simd::f32 data[fragments];
 };
 
+// N 32-bit integers, one per row or column of a tile, in the same lanes.
+template <int N>
+struct iv {
+  static_assert(N > 0, "an index vector has at least one element");
+  using T = std::int32_t;
+  static constexpr int length = N;
+  static constexpr int fragments = (N + simd::lanes - 1) / simd::lanes;
+
+  HK_INLINE simd::i32 get(int i) const { return data[i]; }
+  HK_INLINE void set(int i, simd::i32 x) { data[i] = x; }
+
+  HK_INLINE T& operator[](int j) { return reinterpret_cast<T*>(data)[j]; }
+  HK_INLINE T operator[](int j) const { return reinterpret_cast<const T*>(data)[j]; }
+
+  simd::i32 data[fragments];
+};
+
 }  // namespace HK_ARCH_NAMESPACE
 }  // namespace hk

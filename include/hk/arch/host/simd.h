@@ -46,6 +46,9 @@ HK_INLINE i32 iota() {
 HK_INLINE f32 select(mask32 mask, f32 yes, f32 no) { return mask ? yes : no; }
 HK_INLINE f32 select(bool all, f32 yes, f32 no) { return all ? yes : no; }
 
+// The lanes of x as floats, rounded to nearest.
+HK_INLINE f32 to_float(i32 x) { return __builtin_convertvector(x, f32); }
+
 // Loads and stores of a whole register; pointers need only their element's alignment.
 HK_INLINE f32 load(const float* p) {
   f32 x;

@@ -3,6 +3,7 @@
 //
 // The G = N / K query heads that share a key head are folded into the rows: row r of a query-like
 // matrix is query r / G of head r % G of the group. So a key tile is loaded once for all of them.
+// What the two layouts of the arrays differ in is strides, and only the planes know of them.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +17,41 @@ namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
 namespace attention {
 
-// One key head of one batch entry, with the query heads that read it.
+// The softmax scale as a sign that is multiplied into the queries, which rounds nothing, and a
+// positive factor for the exponent: a maximum of dot products is then one of logits, and -inf
+// marks a masked one.
+struct signed_scale {
+  float sign;    // -1, 0 or 1
+  float factor;  // |scale|, or 1 if the sign is 0
+  float value;
+
+  explicit signed_scale(float scale)
+      : sign(scale > 0   ? 1.0f
+             : scale < 0 ? -1.0f
+                         : scale),
+        factor(scale == 0 ? 1.0f : scale),
+        value(scale) {
+    if (factor < 0) factor = -factor;
+  }
+};
+
+// One key head of one batch entry, with the query heads that read it, or with one of them.
 struct kv_head {
   const attention_problem& problem;
   std::int64_t batch;
   std::int64_t head;
-  std::int64_t group;  // G
+  std::int64_t first_query_head;
+  std::int64_t group;  // query heads: G, or 1
   attention::visibility visibility;
+  signed_scale scale;
 
   kv_head(const attention_problem& p, std::int64_t index)
-      : problem(p),
-        batch(index / p.kv_heads),
-        head(index % p.kv_heads),
-        group(p.heads / p.kv_heads),
-        visibility(visibility_of(p, batch)) {}
+      : kv_head(p, index / p.kv_heads, index % p.kv_heads * (p.heads / p.kv_heads),
+                p.heads / p.kv_heads) {}
+
+  static kv_head of_query_head(const attention_problem& p, std::int64_t b, std::int64_t n) {
+    return {p, b, n, 1};
+  }
 
   // Rows of query-like matrices: all of them, and those of queries inside the length.
   std::int64_t all_rows() const { return problem.queries * group; }
@@ -39,77 +61,107 @@ struct kv_head {
   span queries_of_rows(span r) const { return {r.begin / group, (r.end - 1) / group + 1}; }
   span rows_of_queries(span t) const { return {t.begin * group, t.end * group}; }
 
-  // The matrix [rows, D] of a [B, T, N, D] array.
+  // The matrix [rows, width] of a [B, T, N, width] array.
   template <class T>
-  plane<T> query_plane(T* array, std::int64_t rows) const {
-    const std::int64_t stride = problem.heads * problem.head_dim;
-    T* first = array + batch * problem.queries * stride + head * group * problem.head_dim;
-    if (group == 1) return {first, rows, problem.head_dim, stride};
-    return {first, rows, problem.head_dim, problem.head_dim, group, stride};
+  plane<T> query_plane(T* array, std::int64_t rows, std::int64_t width) const {
+    return rows_of(array, rows, width, problem.queries, problem.heads, first_query_head, group);
   }
 
-  // The matrix [rows, D] of a [B, S, K, D] array.
+  // The matrix [rows, width] of a [B, S, K, width] array.
   template <class T>
-  plane<T> key_plane(T* array, std::int64_t rows) const {
-    const std::int64_t stride = problem.kv_heads * problem.head_dim;
-    return {array + batch * problem.keys * stride + head * problem.head_dim, rows, problem.head_dim,
-            stride};
+  plane<T> key_plane(T* array, std::int64_t rows, std::int64_t width) const {
+    return rows_of(array, rows, width, problem.keys, problem.kv_heads, head, 1);
+  }
+
+  // The matrix [rows, S] of an array over the scores, whose columns repeat where its last size
+  // is 1.
+  template <class T>
+  plane<T> score_plane(T* data, const auto& array) const {
+    T* first = data + array.at(batch, first_query_head, 0, 0);
+    return {first, rows(), visibility.keys, array.stride(1), group, array.stride(2)};
   }
 
   // Where row r of a [B, N, T] array stands.
   std::int64_t row_scalar(std::int64_t r) const {
-    return (batch * problem.heads + head * group + r % group) * problem.queries + r / group;
+    return (batch * problem.heads + query_head(r)) * problem.queries + r / group;
+  }
+  std::int64_t query_head(std::int64_t r) const { return first_query_head + r % group; }
+
+ private:
+  kv_head(const attention_problem& p, std::int64_t batch, std::int64_t first_query_head,
+          std::int64_t group)
+      : problem(p),
+        batch(batch),
+        head(first_query_head / (p.heads / p.kv_heads)),
+        first_query_head(first_query_head),
+        group(group),
+        visibility(visibility_of(p, batch)),
+        scale(p.scale[batch]) {}
+
+  // Rows of `fold` heads from `head` on of a [B, length, heads, width] or [B, heads, length, width]
+  // array.
+  template <class T>
+  plane<T> rows_of(T* array, std::int64_t rows, std::int64_t width, std::int64_t length,
+                   std::int64_t heads, std::int64_t head, std::int64_t fold) const {
+    const bool heads_last = problem.layout == attention_layout::btnh;
+    const std::int64_t from_time = heads_last ? heads * width : width;
+    const std::int64_t from_head = heads_last ? width : length * width;
+    T* first = array + batch * length * heads * width + head * from_head;
+    if (fold == 1) return {first, rows, width, from_time};
+    return {first, rows, width, from_head, fold, from_time};
   }
 };
 
-// Loads rows [row, row + R) of a [B, T, N, D] array, cut at the query length.
+// Loads rows [row, row + R) of a [B, T, N, width] array, cut at the query length.
 template <element U, int R, int C, class Layout>
 HK_NOINLINE void load_queries(st<U, R, C, Layout>& tile, const kv_head& h, const void* array,
-                              std::int64_t row) {
+                              std::int64_t row, std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
     if constexpr (std::same_as<operand<T>, U>)
-      load(tile, h.query_plane(static_cast<const T*>(array), h.rows()), {row, 0});
+      load(tile, h.query_plane(static_cast<const T*>(array), h.rows(), width), {row, 0});
   });
 }
 
-// Loads rows [row, row + R) of a [B, S, K, D] array, cut at the key length.
+// Loads rows [row, row + R) of a [B, S, K, width] array, cut at the key length.
 template <element U, int R, int C, class Layout>
 HK_NOINLINE void load_keys(st<U, R, C, Layout>& tile, const kv_head& h, const void* array,
-                           std::int64_t row) {
+                           std::int64_t row, std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
     if constexpr (std::same_as<operand<T>, U>)
-      load(tile, h.key_plane(static_cast<const T*>(array), h.visibility.keys), {row, 0});
+      load(tile, h.key_plane(static_cast<const T*>(array), h.visibility.keys, width), {row, 0});
   });
 }
 
 // Asks for `rows` rows from `row` on of such arrays to be brought near.
-inline void prefetch_queries(const kv_head& h, const void* array, std::int64_t row, int rows) {
+inline void prefetch_queries(const kv_head& h, const void* array, std::int64_t row, int rows,
+                             std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
-    prefetch(h.query_plane(static_cast<const T*>(array), h.rows()), {row, 0}, rows);
+    prefetch(h.query_plane(static_cast<const T*>(array), h.rows(), width), {row, 0}, rows);
   });
 }
 
-inline void prefetch_keys(const kv_head& h, const void* array, std::int64_t row, int rows) {
+inline void prefetch_keys(const kv_head& h, const void* array, std::int64_t row, int rows,
+                          std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
-    prefetch(h.key_plane(static_cast<const T*>(array), h.visibility.keys), {row, 0}, rows);
+    prefetch(h.key_plane(static_cast<const T*>(array), h.visibility.keys, width), {row, 0}, rows);
   });
 }
 
-// Stores a tile at row `row` of a [B, T, N, D] array.
+// Stores a tile at row `row` of a [B, T, N, width] array.
 template <int R, int C>
 HK_NOINLINE void store_queries(void* array, const kv_head& h, const rt<float, R, C>& tile,
-                               std::int64_t row) {
+                               std::int64_t row, std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
-    store(h.query_plane(static_cast<T*>(array), h.all_rows()), tile, {row, 0});
+    store(h.query_plane(static_cast<T*>(array), h.all_rows(), width), tile, {row, 0});
   });
 }
 
-// Stores a tile at row `row` of a [B, S, K, D] array.
+// Stores a tile at row `row` of a [B, S, K, width] array.
 template <int R, int C>
 HK_NOINLINE void store_keys(void* array, const kv_head& h, const rt<float, R, C>& tile,
-                            std::int64_t row) {
+                            std::int64_t row, std::int64_t width) {
   visit(h.problem.type, [&]<class T>(T*) {
-    store(h.key_plane(static_cast<T*>(array), h.problem.keys), tile, {row, 0});
+    store(h.key_plane(static_cast<T*>(array), h.problem.keys, width), tile, {row, 0});
   });
 }
 
@@ -120,31 +172,17 @@ HK_INLINE void zero_rows(plane<T> dst, span rows) {
     std::memset(dst.row(r), 0, dst.cols * sizeof(T));
 }
 
-inline void zero_query_rows(void* array, const kv_head& h, span rows) {
-  visit(h.problem.type,
-        [&]<class T>(T*) { zero_rows(h.query_plane(static_cast<T*>(array), h.all_rows()), rows); });
+inline void zero_query_rows(void* array, const kv_head& h, span rows, std::int64_t width) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    zero_rows(h.query_plane(static_cast<T*>(array), h.all_rows(), width), rows);
+  });
 }
 
-inline void zero_key_rows(void* array, const kv_head& h, span rows) {
-  visit(h.problem.type,
-        [&]<class T>(T*) { zero_rows(h.key_plane(static_cast<T*>(array), h.problem.keys), rows); });
+inline void zero_key_rows(void* array, const kv_head& h, span rows, std::int64_t width) {
+  visit(h.problem.type, [&]<class T>(T*) {
+    zero_rows(h.key_plane(static_cast<T*>(array), h.problem.keys, width), rows);
+  });
 }
-
-// The softmax scale as a sign that is multiplied into the queries, which rounds nothing, and a
-// positive factor for the exponent: a maximum of dot products is then one of logits, and -inf
-// marks a masked one.
-struct signed_scale {
-  float sign;    // -1, 0 or 1
-  float factor;  // |scale|, or 1 if the sign is 0
-
-  explicit signed_scale(float scale)
-      : sign(scale > 0   ? 1.0f
-             : scale < 0 ? -1.0f
-                         : scale),
-        factor(scale == 0 ? 1.0f : scale) {
-    if (factor < 0) factor = -factor;
-  }
-};
 
 // Multiplies the elements in use by the sign.
 template <element U, int R, int C, class Layout>

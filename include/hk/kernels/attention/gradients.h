@@ -4,6 +4,10 @@
 //   dP = dO V^T
 //   dS = P o (dP - delta)                delta[r] = sum over d of dO O - dlse[r]
 //   dV = P^T dO,  dK = scale * dS^T Q,  dQ = scale * dS K
+//
+// With dropout, dP is (dO V^T) o keep / (1 - rate), and the P of dV is P o keep / (1 - rate); delta
+// is what it was. Where scores are made logits first (scores.h), S * scale is the logit and dS the
+// gradient of the bias, and the dS of dK and dQ is that times the derivative of the soft cap.
 #pragma once
 
 #include "hk/hk.h"
@@ -43,11 +47,15 @@ HK_INLINE void subtract_reference(S& s, const V& reference, float scale) {
   });
 }
 
-// The bias that makes row r's probabilities sum to one, from their softmax without it.
+// The bias that makes row r's probabilities sum to one, from their softmax without it and the
+// row's sink beside the same reference, -inf if there is none.
 template <int R>
-HK_INLINE float bias_of(const running_softmax<R>& state, int r) {
+HK_INLINE float bias_of(const running_softmax<R>& state, int r, float sink) {
   if (state.sum[r] == 0) return 0;
-  return -(state.max[r] * log2_e + __builtin_log2f(state.sum[r]));
+  const float highest = sink > state.max[r] ? sink : state.max[r];
+  const float sum = state.sum[r] * __builtin_exp2f((state.max[r] - highest) * log2_e) +
+                    __builtin_exp2f((sink - highest) * log2_e);
+  return -(highest * log2_e + __builtin_log2f(sum));
 }
 
 // p = P and ds = dS from scores s and dp = dP, in one pass. p may be s, and ds may be dp.

@@ -13,9 +13,10 @@
 //          +---------------+
 //
 // dQ strips are summed over the blocks of a key head in f32, in the order of the keys: a block adds
-// its part when all earlier ones have. So results depend on neither threads nor timing. Blocks are
-// claimed in increasing order and key heads alternate fastest, so nobody waits for one that has not
-// started, and with as many heads as threads hardly ever.
+// its part when all earlier ones that the strip sees have (host_tile_map.h). So results depend on
+// neither threads nor timing. Blocks are claimed in increasing order and key heads alternate
+// fastest, so nobody waits for one that has not started, and with as many heads as threads hardly
+// ever.
 #pragma once
 
 #include <sched.h>
@@ -26,6 +27,9 @@
 #include "hk/kernels/attention/arrays.h"
 #include "hk/kernels/attention/gradients.h"
 #include "hk/kernels/attention/host_backward_rows.h"
+#include "hk/kernels/attention/host_bias_gradient.h"
+#include "hk/kernels/attention/host_probabilities.h"
+#include "hk/kernels/attention/host_tile_map.h"
 #include "hk/kernels/attention/problem.h"
 #include "hk/kernels/attention/visibility.h"
 
@@ -60,7 +64,7 @@ struct gradient_tiles<float, R, C> {
   HK_INLINE const auto& transposed(const rt<float, R, C>& tile) { return tile; }
 };
 
-// Everything a block works on; D is the head dimension rounded up to 64, 128 or 256.
+// Everything a block works on; D is the larger head dimension rounded up to 64, 128 or 256.
 template <element U, int D>
 struct backward_tiles {
   static constexpr int rows = strip_rows;
@@ -71,13 +75,19 @@ struct backward_tiles {
 
   struct key_tile {
     std::int64_t key;
+    bool loaded;
     st<U, keys, D, layout::row_panels> k;
     st<U, keys, D, layout::col_panels> k_cols;
     st<U, keys, D, layout::row_panels> v;
     rt<float, keys, D> dk;
     rt<float, keys, D> dv;
+    key_terms<keys> terms;  // if there are extras
 
-    HK_INLINE span all() const { return {key, key + keys}; }
+    // Nothing is loaded before a strip sees it.
+    HK_INLINE void begin(std::int64_t first) {
+      key = first;
+      loaded = false;
+    }
   };
   key_tile key_tiles[most_key_tiles];
 
@@ -87,22 +97,23 @@ struct backward_tiles {
   st<U, rows, D, layout::col_panels> dout_cols;
   gradient_tiles<U, rows, keys> scores;
   row_terms<rows> terms;
+  extra_tiles<rows, keys> extra;
   rt<float, rows, D> dq;
 };
 
 // What all blocks of one call share.
 struct backward_call {
   const attention_problem& problem;
-  signed_scale scale;
+  const tile_map& map;
+  bool extras;
   row_term_arrays terms;
   float* dq;            // sums of dQ strips, [B * K, T * G, D]; null if the array dq itself is f32
   std::int32_t* turns;  // how many blocks have added to a strip, [B * K, strips]
-  std::int64_t strips;  // per key head
-  std::int64_t block_keys;  // a multiple of the tile's keys
   failure_flag failure;
 
   HK_INLINE plane<float> dq_sums(const kv_head& head, std::int64_t head_index) const {
-    if (!dq) return head.query_plane(static_cast<float*>(problem.dq), head.rows());
+    if (!dq)
+      return head.query_plane(static_cast<float*>(problem.dq), head.rows(), problem.head_dim);
     float* first = dq + head_index * head.all_rows() * problem.head_dim;
     return {first, head.rows(), problem.head_dim, problem.head_dim};
   }
@@ -120,29 +131,35 @@ struct backward_block {
 
   // Block `block` of the key head, whose keys are `all`; those past the key length get zeros.
   HK_INLINE void run(std::int64_t block, span all) {
-    const attention_problem& p = head.problem;
     const span seen{all.begin, std::min(all.end, head.visibility.keys)};
     if (!seen.empty()) {
       for (std::int64_t key = seen.begin; key < seen.end; key += tiles_type::keys)
-        begin(tiles.key_tiles[key_tiles++], key);
+        tiles.key_tiles[key_tiles++].begin(key);
       const span rows = head.rows_of_queries(head.visibility.queries_of(seen));
       const std::int64_t first = rows.begin / tiles_type::rows;
       for (std::int64_t i = first; i * tiles_type::rows < rows.end; ++i) step(i, block);
       for (int i = 0; i < key_tiles; ++i) finish(tiles.key_tiles[i]);
     }
     const span unseen{std::max(all.begin, head.visibility.keys), all.end};
-    zero_key_rows(p.dk, head, unseen);
-    zero_key_rows(p.dv, head, unseen);
+    zero_keys(unseen);
   }
 
  private:
   using key_tile = typename tiles_type::key_tile;
 
-  HK_NOINLINE void begin(key_tile& tile, std::int64_t key) const {
-    tile.key = key;
-    load_keys(tile.k, head, head.problem.k, key);
-    load_keys(tile.k_cols, head, head.problem.k, key);
-    load_keys(tile.v, head, head.problem.v, key);
+  HK_NOINLINE void zero_keys(span keys) const {
+    const attention_problem& p = head.problem;
+    zero_key_rows(p.dk, head, keys, p.head_dim);
+    zero_key_rows(p.dv, head, keys, p.value_dim);
+  }
+
+  HK_NOINLINE void load_tile(key_tile& tile) const {
+    const attention_problem& p = head.problem;
+    tile.loaded = true;
+    load_keys(tile.k, head, p.k, tile.key, p.head_dim);
+    load_keys(tile.k_cols, head, p.k, tile.key, p.head_dim);
+    load_keys(tile.v, head, p.v, tile.key, p.value_dim);
+    if (call.extras) gather_keys(tile.terms, head, keys_in_use(head, tile.key, tiles_type::keys));
     tile.dk.resize_rows(tile.k.rows());
     tile.dv.resize_rows(tile.k.rows());
     zero(tile.dk);
@@ -150,75 +167,68 @@ struct backward_block {
   }
 
   HK_NOINLINE void finish(key_tile& tile) const {
-    scale(tile.dk, tile.dk, call.scale.factor);
-    store_keys(head.problem.dk, head, tile.dk, tile.key);
-    store_keys(head.problem.dv, head, tile.dv, tile.key);
+    const attention_problem& p = head.problem;
+    if (!tile.loaded) return zero_keys(keys_in_use(head, tile.key, tiles_type::keys));
+    scale(tile.dk, tile.dk, head.scale.factor);
+    if (p.dropout_rate > 0) scale(tile.dv, tile.dv, dropout_scale(p));
+    store_keys(p.dk, head, tile.dk, tile.key, p.head_dim);
+    store_keys(p.dv, head, tile.dv, tile.key, p.value_dim);
   }
 
-  // One strip of query rows. The key blocks that it sees are consecutive.
+  // One strip of query rows.
   void step(std::int64_t strip, std::int64_t block) {
-    const std::int64_t row = strip * tiles_type::rows;
-    const span queries = head.queries_of_rows({row, std::min(row + tiles_type::rows, head.rows())});
-    const span keys = head.visibility.keys_of(queries);
-    if (keys.empty()) return;
-    const span blocks{keys.begin / call.block_keys, (keys.end - 1) / call.block_keys + 1};
+    const span blocks = call.map.blocks_seen(head, strip);
     if (block < blocks.begin || block >= blocks.end) return;
+    if (!call.map.sees_block(head, strip, block)) return;
+    const std::int64_t row = strip * tiles_type::rows;
     load_strip(row);
     prefetch_strip(row + tiles_type::rows);
     bool first = true;
     for (int i = 0; i < key_tiles; ++i) {
       key_tile& tile = tiles.key_tiles[i];
-      if (keys.end <= tile.all().begin || keys.begin >= tile.all().end) continue;
-      probabilities(tile, queries, row);
+      if (!call.map.sees_tile(head, strip, tile.key)) continue;
+      if (!tile.loaded) load_tile(tile);
+      probabilities(tile, row);
       accumulate_products(tile, first);
       first = false;
     }
-    add_dq(strip, block, blocks);
+    const std::int64_t earlier = call.map.count(head, strip, {blocks.begin, block});
+    add_dq(strip, earlier, call.map.count(head, strip, {block + 1, blocks.end}) == 0);
   }
 
   HK_NOINLINE void load_strip(std::int64_t row) {
     const attention_problem& p = head.problem;
-    load_queries(tiles.q, head, p.q, row);
-    load_queries(tiles.q_cols, head, p.q, row);
-    load_queries(tiles.dout, head, p.dout, row);
-    load_queries(tiles.dout_cols, head, p.dout, row);
-    apply_sign(tiles.q, call.scale.sign);
-    apply_sign(tiles.q_cols, call.scale.sign);
+    load_queries(tiles.q, head, p.q, row, p.head_dim);
+    load_queries(tiles.q_cols, head, p.q, row, p.head_dim);
+    load_queries(tiles.dout, head, p.dout, row, p.value_dim);
+    load_queries(tiles.dout_cols, head, p.dout, row, p.value_dim);
+    apply_sign(tiles.q, head.scale.sign);
+    apply_sign(tiles.q_cols, head.scale.sign);
+    if (call.extras) gather_queries(tiles.extra.queries, head, row, tiles.q.rows());
     call.terms.load_to(tiles.terms, head_index, row);
     for (int r = 0; r < tiles.q.rows(); ++r)
-      if (sees_no_key(tiles.terms.reference[r])) forget_row(r);
-  }
-
-  // A row that sees no key has no part in any sum, whatever its query and its cotangent are: their
-  // products with probabilities of zero would not be zero if they are infinite or no numbers.
-  HK_NOINLINE void forget_row(int r) {
-    for (int c = 0; c < tiles.q.cols(); ++c) {
-      tiles.q.at(r, c) = tiles.q_cols.at(r, c) = U{};
-      tiles.dout.at(r, c) = tiles.dout_cols.at(r, c) = U{};
-    }
+      if (sees_no_key(tiles.terms.reference[r]))
+        forget_row(r, tiles.q, tiles.q_cols, tiles.dout, tiles.dout_cols);
   }
 
   // While one strip computes, the next one arrives.
   HK_NOINLINE void prefetch_strip(std::int64_t row) const {
-    prefetch_queries(head, head.problem.q, row, tiles_type::rows);
-    prefetch_queries(head, head.problem.dout, row, tiles_type::rows);
+    const attention_problem& p = head.problem;
+    prefetch_queries(head, p.q, row, tiles_type::rows, p.head_dim);
+    prefetch_queries(head, p.dout, row, tiles_type::rows, p.value_dim);
     prefetch(call.dq_sums(head, head_index), {row, 0}, tiles_type::rows);
   }
 
   // P and dS.
-  HK_NOINLINE void probabilities(const key_tile& tile, span queries, std::int64_t row) {
+  HK_NOINLINE void probabilities(const key_tile& tile, std::int64_t row) {
     auto& scores = tiles.scores;
-    const int rows = tiles.q.rows();
-    scores.s.resize_rows(rows);
-    scores.dp.resize_rows(rows);
+    scores.s.resize_rows(tiles.q.rows());
+    scores.dp.resize_rows(tiles.q.rows());
     mm_ABt(scores.s, tiles.q, tile.k);
     mm_ABt(scores.dp, tiles.dout, tile.v);
-    if (!head.visibility.all(queries, tile.all()))
-      mask_invisible(scores.s, head.visibility, row, head.group, tile.key);
-    scores.p().resize_rows(rows);
-    scores.ds().resize_rows(rows);
-    probability_gradients(scores.p(), scores.ds(), scores.s, scores.dp, tiles.terms,
-                          call.scale.factor);
+    recompute(scores.p(), scores.ds(), scores.s, scores.dp, tiles.terms, tiles.extra, tile.terms,
+              head, {row, tile.key});
+    to_products(scores.p(), scores.ds(), tiles.extra, head.problem);
   }
 
   HK_NOINLINE void accumulate_products(key_tile& tile, bool first) {
@@ -232,19 +242,19 @@ struct backward_block {
       mma_AB(tiles.dq, scores.ds(), tile.k_cols);
   }
 
-  // Adds to the sum of a strip's dQ when it is this block's turn; the last of the key blocks that
-  // the strip sees rounds it.
-  HK_NOINLINE void add_dq(std::int64_t strip, std::int64_t block, span blocks) {
+  // Adds to the sum of a strip's dQ when the `earlier` blocks that it sees have; the last of them
+  // rounds it.
+  HK_NOINLINE void add_dq(std::int64_t strip, std::int64_t earlier, bool last) {
     const coord at{strip * tiles_type::rows, 0};
-    std::int32_t* turn = call.turns + head_index * call.strips + strip;
+    std::int32_t* turn = call.turns + head_index * call.map.strips() + strip;
     const plane<float> sums = call.dq_sums(head, head_index);
-    wait_for(turn, static_cast<std::int32_t>(block - blocks.begin));
-    if (block > blocks.begin) accumulate(tiles.dq, sums, at);
-    if (block + 1 < blocks.end) {
+    wait_for(turn, static_cast<std::int32_t>(earlier));
+    if (earlier > 0) accumulate(tiles.dq, sums, at);
+    if (!last) {
       store(sums, tiles.dq, at);
     } else {
-      scale(tiles.dq, tiles.dq, head.problem.scale);
-      store_queries(head.problem.dq, head, tiles.dq, at.row);
+      scale(tiles.dq, tiles.dq, head.scale.value);
+      store_queries(head.problem.dq, head, tiles.dq, at.row, head.problem.head_dim);
     }
     __atomic_fetch_add(turn, 1, __ATOMIC_RELEASE);
   }
@@ -265,25 +275,28 @@ HK_INLINE void run_backward_block(backward_call& call, std::int64_t index) {
   const std::int64_t heads = p.batch * p.kv_heads;
   const kv_head head(p, index % heads);
   const std::int64_t block = index / heads;
-  const std::int64_t key = block * call.block_keys;
+  const std::int64_t key = block * call.map.block_keys();
   backward_block<U, D>{call, head, index % heads, *tiles}.run(
-      block, {key, std::min(key + call.block_keys, p.keys)});
+      block, {key, std::min(key + call.map.block_keys(), p.keys)});
 }
 
-// The call's scratch: all row terms, the sums of dQ and the turns, in one piece of memory.
+// The call's scratch: all row terms, the sums of dQ, the turns and the ids of the tile map, in one
+// piece of memory.
 class backward_scratch {
  public:
-  backward_scratch(const attention_problem& p, std::int64_t strips) {
+  backward_scratch(const attention_problem& p, tile_map& map) {
     const std::int64_t all_rows = p.batch * p.heads * p.queries;
     const std::int64_t sums = p.type == dtype::f32 ? 0 : all_rows * p.head_dim;
-    const std::int64_t turns = p.batch * p.kv_heads * strips;
-    memory_ = static_cast<float*>(std::malloc((3 * all_rows + sums + turns) * sizeof(float) + 1));
+    const std::int64_t turns = p.batch * p.kv_heads * map.strips();
+    memory_ = static_cast<float*>(std::malloc((3 * all_rows + sums + turns) * sizeof(float) +
+                                              map.ids() * sizeof(tile_ids) + 1));
     if (!memory_) return;
     terms = {memory_, memory_ + all_rows, memory_ + 2 * all_rows,
              p.queries * (p.heads / p.kv_heads)};
     if (sums > 0) dq = memory_ + 3 * all_rows;
     this->turns = reinterpret_cast<std::int32_t*>(memory_ + 3 * all_rows + sums);
     std::memset(this->turns, 0, turns * sizeof(std::int32_t));
+    map.fill(reinterpret_cast<tile_ids*>(this->turns + turns));
   }
   backward_scratch(const backward_scratch&) = delete;
   backward_scratch& operator=(const backward_scratch&) = delete;
@@ -301,10 +314,10 @@ class backward_scratch {
 
 // Without query heads there are no rows, and nothing to fold.
 inline void zero_key_gradients(const attention_problem& p) {
-  const std::int64_t bytes = p.batch * p.keys * p.kv_heads * p.head_dim * size_in_bytes(p.type);
+  const std::int64_t bytes = p.batch * p.keys * p.kv_heads * size_in_bytes(p.type);
   if (bytes == 0) return;
-  std::memset(p.dk, 0, bytes);
-  std::memset(p.dv, 0, bytes);
+  std::memset(p.dk, 0, bytes * p.head_dim);
+  std::memset(p.dv, 0, bytes * p.value_dim);
 }
 
 // As many key tiles to a block as leave enough blocks to share out. This depends on the shape
@@ -321,22 +334,21 @@ HK_INLINE status attention_backward(const attention_problem& p, const launcher& 
   using tiles_type = backward_tiles<U, D>;
   if (p.heads == 0 || p.kv_heads == 0) {
     zero_key_gradients(p);
-    return status::ok;
+    return bias_gradient<U, D>(p, {}, launch);
   }
-  const std::int64_t rows = p.queries * (p.heads / p.kv_heads);
-  const std::int64_t strips = (rows + tiles_type::rows - 1) / tiles_type::rows;
-  const backward_scratch scratch(p, strips);
+  const std::int64_t heads = p.batch * p.kv_heads;
+  tile_map map(p,
+               {tiles_type::rows, tiles_type::keys, choose_block_keys<tiles_type>(p.keys, heads)});
+  const backward_scratch scratch(p, map);
   if (!scratch.allocated()) return status::out_of_memory;
-  const status found = find_row_terms<U, D>(p, scratch.terms, launch);
+  const status found = find_row_terms<U, D>(p, scratch.terms, map, launch);
   if (found != status::ok) return found;
 
-  const std::int64_t heads = p.batch * p.kv_heads;
-  const std::int64_t block_keys = choose_block_keys<tiles_type>(p.keys, heads);
-  backward_call call{
-      p, signed_scale(p.scale), scratch.terms, scratch.dq, scratch.turns, strips, block_keys, {}};
+  backward_call call{p, map, has_extras(p), scratch.terms, scratch.dq, scratch.turns, {}};
   const auto block = [&](std::int64_t index) { run_backward_block<U, D>(call, index); };
-  for_each_block(launch, heads * ((p.keys + block_keys - 1) / block_keys), block);
-  return call.failure.raised() ? status::out_of_memory : status::ok;
+  for_each_block(launch, heads * pieces_of(p.keys, map.block_keys()), block);
+  if (call.failure.raised()) return status::out_of_memory;
+  return bias_gradient<U, D>(p, scratch.terms, launch);
 }
 
 }  // namespace attention

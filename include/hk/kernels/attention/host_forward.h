@@ -2,6 +2,9 @@
 //
 //   out = softmax(scale * Q K^T + mask) V,   lse = log sum exp of the same logits
 //
+// (problem.h has the whole formula; what else there is to a logit is applied to S by host_scores.h,
+// and dropout to P by host_dropout.h.)
+//
 // A block owns up to `strips` strips of query rows of one key head (rows of all G query heads,
 // folded) and walks over the key tiles that any of them sees:
 //
@@ -19,6 +22,8 @@
 
 #include "hk/hk.h"
 #include "hk/kernels/attention/arrays.h"
+#include "hk/kernels/attention/host_dropout.h"
+#include "hk/kernels/attention/host_scores.h"
 #include "hk/kernels/attention/online_softmax.h"
 #include "hk/kernels/attention/problem.h"
 #include "hk/kernels/attention/visibility.h"
@@ -40,7 +45,7 @@ struct score_tiles<float, R, C> {
   HK_INLINE rt<float, R, C>& p() { return s; }
 };
 
-// Everything a block works on; D is the head dimension rounded up to 64, 128 or 256.
+// Everything a block works on; D is the larger head dimension rounded up to 64, 128 or 256.
 template <element U, int D>
 struct forward_tiles {
   static constexpr int rows = 8 * mma_rows;
@@ -52,6 +57,7 @@ struct forward_tiles {
     st<U, rows, D, layout::rows> q;
     rt<float, rows, D> o;
     running_softmax<rows> softmax;
+    query_terms<rows> terms;  // if there are extras
 
     // Rows of the key head's query-like matrices that are in use.
     HK_INLINE span in_use() const { return {row, row + q.rows()}; }
@@ -62,12 +68,14 @@ struct forward_tiles {
   score_tiles<U, rows, keys> scores;
   rv<float, rows> rescale;
   strip strips_of_rows[strips];
+  key_terms<keys> key;            // if there are extras
+  rt<float, rows, keys> scratch;  // likewise, or dropout
 };
 
 // What all blocks of one call share.
 struct forward_call {
   const attention_problem& problem;
-  signed_scale scale;
+  bool extras;
   std::int64_t block_rows;  // a multiple of the strip's rows
   std::int64_t row_blocks;  // per key head
   failure_flag failure;
@@ -100,29 +108,49 @@ struct forward_block {
     for (std::int64_t row = seen.begin; row < seen.end; row += tiles_type::rows) {
       auto& strip = tiles.strips_of_rows[strips++];
       strip.row = row;
-      load_queries(strip.q, head, head.problem.q, row);
-      apply_sign(strip.q, call.scale.sign);
+      load_queries(strip.q, head, head.problem.q, row, head.problem.head_dim);
+      apply_sign(strip.q, head.scale.sign);
       strip.o.resize_rows(strip.q.rows());
       zero(strip.o);
       strip.softmax.reset();
+      if (call.extras) begin_extras(strip);
     }
+  }
+
+  // A sink is a logit that has been seen before any key, and whose value is zero.
+  HK_NOINLINE void begin_extras(typename tiles_type::strip& strip) const {
+    gather_queries(strip.terms, head, strip.row, strip.q.rows());
+    if (!head.problem.sinks) return;
+    for (int r = 0; r < strip.q.rows(); ++r) strip.softmax.see(r, sink_of(head, strip.row + r));
   }
 
   // Attends to the keys of one tile.
   void step(std::int64_t key) {
-    load_keys(tiles.k, head, head.problem.k, key);
-    load_keys(tiles.v, head, head.problem.v, key);
+    const attention_problem& p = head.problem;
+    if (call.extras) {
+      gather_keys(tiles.key, head, keys_in_use(head, key, tiles_type::keys));
+      if (!any_strip_meets()) return;
+    }
+    load_keys(tiles.k, head, p.k, key, p.head_dim);
+    load_keys(tiles.v, head, p.v, key, p.value_dim);
     for (int i = 0; i < strips; ++i) {
       prefetch_share(key + tiles_type::keys, i);
       attend(tiles.strips_of_rows[i], key);
     }
   }
 
+  bool any_strip_meets() const {
+    for (int i = 0; i < strips; ++i)
+      if (tiles.strips_of_rows[i].terms.ids.meet(tiles.key.ids)) return true;
+    return false;
+  }
+
   // While strip i computes, its share of the next key tile arrives.
   void prefetch_share(std::int64_t key, int i) const {
+    const attention_problem& p = head.problem;
     const int rows = (tiles_type::keys + strips - 1) / strips;
-    prefetch_keys(head, head.problem.k, key + i * rows, rows);
-    prefetch_keys(head, head.problem.v, key + i * rows, rows);
+    prefetch_keys(head, p.k, key + i * rows, rows, p.head_dim);
+    prefetch_keys(head, p.v, key + i * rows, rows, p.value_dim);
   }
 
   HK_NOINLINE void attend(typename tiles_type::strip& strip, std::int64_t key) {
@@ -130,31 +158,44 @@ struct forward_block {
     const span queries = head.queries_of_rows(strip.in_use());
     const span seen = head.visibility.keys_of(queries);
     if (keys.end <= seen.begin || keys.begin >= seen.end) return;
+    if (call.extras && !strip.terms.ids.meet(tiles.key.ids)) return;
 
     auto& s = tiles.scores.s;
     s.resize_rows(strip.q.rows());
     mm_ABt(s, strip.q, tiles.k);
+    const coord at{strip.row, key};
+    if (call.extras) apply_extras(s, {head, strip.terms, tiles.key, at, tiles.scratch, nullptr});
     if (!head.visibility.all(queries, keys))
       mask_invisible(s, head.visibility, strip.row, head.group, key);
 
     auto& p = tiles.scores.p();
     p.resize_rows(s.rows());
-    if (softmax_step(p, s, strip.softmax, call.scale.factor * log2_e, tiles.rescale))
+    if (softmax_step(p, s, strip.softmax, exponent_factor(head) * log2_e, tiles.rescale))
       mul_row(strip.o, strip.o, tiles.rescale);
+    if (head.problem.dropout_rate > 0) drop_elements(at);
     mma_AB(strip.o, p, tiles.v);
   }
 
+  // After the sums of the softmax, which dropout leaves alone; finish() scales what is kept.
+  HK_NOINLINE void drop_elements(coord at) {
+    auto& p = tiles.scores.p();
+    tiles.scratch.resize_rows(p.rows());
+    draw_kept(tiles.scratch, head, at);
+    map(p, drop, p, tiles.scratch);
+  }
+
   HK_NOINLINE void finish(typename tiles_type::strip& strip) {
+    const attention_problem& p = head.problem;
     divisor(tiles.rescale, strip.softmax);
     div_row(strip.o, strip.o, tiles.rescale);
-    store_queries(head.problem.out, head, strip.o, strip.row);
+    if (p.dropout_rate > 0) scale(strip.o, strip.o, dropout_scale(p));
+    store_queries(p.out, head, strip.o, strip.row, p.value_dim);
     for (int r = 0; r < strip.q.rows(); ++r)
-      head.problem.lse[head.row_scalar(strip.row + r)] =
-          log_sum_exp(strip.softmax, r, call.scale.factor);
+      p.lse[head.row_scalar(strip.row + r)] = log_sum_exp(strip.softmax, r, exponent_factor(head));
   }
 
   void finish_unseen(span rows) {
-    zero_query_rows(head.problem.out, head, rows);
+    zero_query_rows(head.problem.out, head, rows, head.problem.value_dim);
     for (std::int64_t r = rows.begin; r < rows.end; ++r)
       head.problem.lse[head.row_scalar(r)] = -__builtin_inff();
   }
@@ -188,7 +229,7 @@ HK_INLINE status attention_forward(const attention_problem& p, const launcher& l
   while (strips > 1 && heads * blocks(strips * tiles::rows) < 8 * launch.threads) --strips;
   const std::int64_t block_rows = strips * tiles::rows;
 
-  forward_call call{p, signed_scale(p.scale), block_rows, blocks(block_rows), {}};
+  forward_call call{p, has_extras(p), block_rows, blocks(block_rows), {}};
   const auto block = [&](std::int64_t index) { run_forward_block<U, D>(call, index); };
   for_each_block(launch, heads * call.row_blocks, block);
   return call.failure.raised() ? status::out_of_memory : status::ok;

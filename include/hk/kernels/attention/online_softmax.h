@@ -27,6 +27,13 @@ struct running_softmax {
     neg_infinity(max);
     zero(sum);
   }
+
+  // Takes in, as row r's first score, one that is worth `score` in the exponent.
+  HK_INLINE void see(int r, float score) {
+    if (score == -__builtin_inff()) return;
+    max[r] = score;
+    sum[r] = 1.0f;
+  }
 };
 
 // What is subtracted from scores: the maximum, or 0 where nothing has been seen, as -inf - -inf is

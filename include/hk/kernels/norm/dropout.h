@@ -5,56 +5,36 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hk/kernels/norm/philox.h"
 #include "hk/kernels/norm/problem.h"
 #include "hk/kernels/norm/statistics.h"
+#include "hk/kernels/random/dropout.h"
 
 namespace hk {
 inline namespace HK_ARCH_NAMESPACE {
 namespace norm {
 
-// The random words of counters (low, high, 0, 0), one to each 32-bit lane. Even and odd lanes are
-// drawn apart, as the 64-bit lanes that they share.
-HK_INLINE void generate(fragment::u32 (&words)[4], fragment::u32 low, fragment::u32 high,
-                        philox::key key) {
-  using fragment::u32, fragment::u64;
-  u64 even[4] = {(u64)low, (u64)high, u64{}, u64{}};
-  u64 odd[4] = {(u64)low >> 32, (u64)high >> 32, u64{}, u64{}};
-  philox::generate(even, key);
-  philox::generate(odd, key);
-  for (int i = 0; i < 4; ++i) words[i] = (u32)((even[i] & 0xffffffffu) | (odd[i] << 32));
-}
-
 // Draws for four fragments of consecutive elements: draws[i] lane l is element (i lanes + l) of
-// those from 4 * group on. A group's words lie in one lane of four registers, and go to four lanes
-// of one register by transposing 4 x 4 blocks: lane l therefore takes the group whose elements lie
-// in fragment l % 4 from lane l / 4 * 4 on.
+// those from 4 * group on, and groups count over two words of the counter.
 HK_INLINE void draw(fragment::u32 (&draws)[4], std::uint64_t group, philox::key key) {
   using fragment::u32;
-  constexpr std::uint32_t groups_of_a_fragment = fragment::lanes / 4;
-  const u32 lane = (u32)fragment::iota();
   const u32 first = fragment::splat(static_cast<std::uint32_t>(group));
-  const u32 low = first + (lane & 3u) * groups_of_a_fragment + (lane >> 2);
+  const u32 low = first + random::group_of_lane();
   const u32 carry = (u32)(low < first) & 1u;
-  u32 words[4];
-  generate(words, low, fragment::splat(static_cast<std::uint32_t>(group >> 32)) + carry, key);
-  fragment::f32 registers[4];
-  std::memcpy(registers, words, sizeof(words));
-  fragment::transpose_blocks(registers);
-  std::memcpy(draws, registers, sizeof(registers));
+  draws[0] = low;
+  draws[1] = fragment::splat(static_cast<std::uint32_t>(group >> 32)) + carry;
+  draws[2] = draws[3] = u32{};
+  random::draw(draws, key);
 }
 
 // Dropout of a row, in pieces from left to right.
 class dropout {
  public:
-  // From flat element `first` of [R, H] on.
-  HK_INLINE dropout(const norm_problem& problem, std::int64_t first)
-      : key_{{problem.seed[0], problem.seed[1]}},
-        group_(static_cast<std::uint64_t>(first) / 4),
+  // From element `first` on; `seed` is two words.
+  HK_INLINE dropout(const std::uint32_t* seed, float rate, std::uint64_t first)
+      : key_{{seed[0], seed[1]}},
+        group_(first / 4),
         skip_(static_cast<int>(first % 4)),
-        drops_all_(problem.dropout_rate >= 1.0f),
-        scale_(drops_all_ ? 0.0f : 1.0f / (1.0f - problem.dropout_rate)),
-        threshold_(drops_all_ ? 0u : static_cast<std::uint32_t>(problem.dropout_rate * 0x1p32f)) {
+        rule_(rate) {
     if (skip_ != 0) refill();
   }
 
@@ -62,10 +42,8 @@ class dropout {
   HK_INLINE void apply(vec& v) {
     fragment::u32 draws[4];
     next(draws);
-    for (int i = 0; i < 4; ++i) {
-      const fragment::mask32 kept = (draws[i] >= threshold_) & -static_cast<int>(!drops_all_);
-      v.set(i, fragment::select(kept, v.get(i) * scale_, fragment::f32{}));
-    }
+    for (int i = 0; i < 4; ++i)
+      v.set(i, fragment::select(rule_.keeps(draws[i]), v.get(i) * rule_.scale, fragment::f32{}));
   }
 
  private:
@@ -92,11 +70,19 @@ class dropout {
   philox::key key_;
   std::uint64_t group_;
   int skip_;
-  bool drops_all_;
-  float scale_;
-  std::uint32_t threshold_;
-  alignas(64) std::uint32_t pieces_[2][piece] = {};
+  random::dropout_rule rule_;
+  alignas(64) std::uint32_t pieces_[2][piece];  // set where skip_ != 0
 };
+
+// The dropout of a row of [R, H], which belongs to `group`.
+HK_INLINE dropout dropout_of_row(const norm_problem& problem, std::int64_t row,
+                                 std::int64_t group) {
+  const std::uint32_t* const origin = problem.origin.of(group);
+  const std::uint64_t first_row = origin[0] | std::uint64_t{origin[1]} << 32;
+  const auto row_of_group = static_cast<std::uint64_t>(row - group * problem.group_rows);
+  return {problem.seed.of(group), problem.dropout_rate,
+          (first_row + row_of_group) * static_cast<std::uint64_t>(problem.cols)};
+}
 
 }  // namespace norm
 }  // namespace HK_ARCH_NAMESPACE

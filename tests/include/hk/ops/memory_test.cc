@@ -105,6 +105,22 @@ HK_TEST(loads_into_register_tiles) {
 
 // Rows that fold two dimensions: groups of three rows, five rows apart. Tiles start and end inside
 // a group, and pairs of rows straddle two of them.
+HK_TEST(loads_bytes_into_register_tiles) {
+  for (const placement& p : placements) {
+    std::vector<std::uint8_t> bytes(p.rows * p.cols);  // exact: a sanitizer sees what lies behind
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(7 * i);
+    const hk::plane<const std::uint8_t> source{bytes.data(), p.rows, p.cols, p.cols};
+    static hk::rt<float, R, C> tile;
+    hk::load(tile, source, p.at);
+    CHECK_EQ(tile.rows(), in_use(p.rows, p.at.row, R));
+    for (int r = 0; r < tile.rows(); ++r)
+      for (int c = 0; c < C; ++c) {
+        const std::int64_t row = p.at.row + r, col = p.at.col + c;
+        CHECK_EQ(tile.row(r)[c], col < p.cols ? bytes[row * p.cols + col] : 0);
+      }
+  }
+}
+
 HK_TEST(loads_and_stores_follow_the_fold) {
   constexpr int fold = 3, step = 5, groups = 6, cols = lanes + 1;
   const auto place = [](int r) { return r / fold * step + r % fold; };

@@ -20,6 +20,16 @@ void check_vector() {
   CHECK(v.elements() == &v[0]);
 }
 
+template <int N>
+void check_index_vector() {
+  hk::iv<N> v;
+  CHECK_EQ(v.fragments, (N + lanes - 1) / lanes);
+  for (int i = 0; i < v.fragments; ++i) v.set(i, hk::simd::splat(i));
+  for (int j = 0; j < N; ++j) CHECK_EQ(v[j], j / lanes);
+  for (int j = 0; j < N; ++j) v[j] = INT32_MAX - j;
+  for (int j = 0; j < N; ++j) CHECK_EQ(v.get(j / lanes)[j % lanes], INT32_MAX - j);
+}
+
 }  // namespace
 
 static_assert(!hk::register_vector<hk::rt<float, 4, 16>> && !hk::register_vector<float>);
@@ -30,4 +40,10 @@ HK_TEST(elements_are_lanes_of_fragments) {
   check_vector<lanes>();
   check_vector<lanes + 1>();
   check_vector<5 * lanes - 2>();
+}
+
+HK_TEST(indices_are_lanes_of_fragments) {
+  check_index_vector<1>();
+  check_index_vector<lanes>();
+  check_index_vector<5 * lanes - 2>();
 }

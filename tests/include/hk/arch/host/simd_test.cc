@@ -87,6 +87,13 @@ HK_TEST(maximum_and_minimum_take_the_second_operand_of_nan) {
   CHECK_EQ(wrong, 0);
 }
 
+HK_TEST(integers_become_the_nearest_floats) {
+  for (std::int32_t x : {0, -1, 16777217, -16777219, INT32_MAX, INT32_MIN}) {
+    const f32 floats = hk::simd::to_float(hk::simd::splat(x));
+    for (int l = 0; l < lanes; ++l) CHECK_EQ(floats[l], static_cast<float>(x));
+  }
+}
+
 HK_TEST(fma_multiplies_and_adds) {
   const std::vector<float> values = interesting_floats(20);
   int wrong = 0;

@@ -1,115 +1,12 @@
 // Attention's kernels against the float64 model, forward and backward.
 #include <array>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <vector>
 
-#include "hk/kernels/attention/host.h"
-#include "tests/include/hk/kernels/attention/model.h"
-#include "tests/unit.h"
+#include "tests/include/hk/kernels/attention/call.h"
 
 namespace {
 
-using hk::attention_problem;
-using hk::causal_mask;
-
-struct shape {
-  int64_t batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 8;
-};
-
-// Arrays of one call and the problem that points to them. Results start as garbage, so that an
-// element that is not written shows.
-template <hk::element T>
-struct call {
-  attention_problem p{};
-  std::vector<T> q, k, v, dout, out, dq, dk, dv;
-  std::vector<float> dlse, lse;
-  std::vector<int32_t> q_lengths, kv_lengths;
-
-  explicit call(shape s) : q_lengths(s.batch, s.queries), kv_lengths(s.batch, s.keys) {
-    p.type = hk::element_traits<T>::type;
-    p.batch = s.batch;
-    p.queries = s.queries;
-    p.keys = s.keys;
-    p.heads = s.heads;
-    p.kv_heads = s.kv_heads;
-    p.head_dim = s.head_dim;
-    p.window_left = p.window_right = -1;
-    p.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
-    const size_t rows = s.batch * s.queries * s.heads;
-    const size_t key_rows = s.batch * s.keys * s.kv_heads;
-    q = unit::random_array<T>(rows * s.head_dim, 1);
-    k = unit::random_array<T>(key_rows * s.head_dim, 2);
-    v = unit::random_array<T>(key_rows * s.head_dim, 3);
-    dout = unit::random_array<T>(rows * s.head_dim, 4);
-    dlse = unit::random_array<float>(rows, 5);
-    const T garbage = hk::from_float<T>(std::numeric_limits<float>::quiet_NaN());
-    out.assign(q.size(), garbage);
-    dq.assign(q.size(), garbage);
-    dk.assign(k.size(), garbage);
-    dv.assign(k.size(), garbage);
-    lse.assign(rows, std::numeric_limits<float>::quiet_NaN());
-  }
-
-  void run(int64_t threads = 2) {
-    p.q = q.data();
-    p.k = k.data();
-    p.v = v.data();
-    p.out = out.data();
-    p.lse = lse.data();
-    p.q_lengths = q_lengths.data();
-    p.kv_lengths = kv_lengths.data();
-    unit::thread_pool pool(threads);
-    CHECK_EQ(hk::attention_forward_host(p, pool.get()), hk::status::ok);
-    p.dout = dout.data();
-    p.dlse = dlse.data();
-    p.dq = dq.data();
-    p.dk = dk.data();
-    p.dv = dv.data();
-    CHECK_EQ(hk::attention_backward_host(p, pool.get()), hk::status::ok);
-  }
-
-  model::results expected() const {
-    return model::attention(p, {unit::to_double(q), unit::to_double(k), unit::to_double(v),
-                                unit::to_double(dout), unit::to_double(dlse)});
-  }
-
-  // Tolerances are relative to the largest expected element, as rounding of the sums' terms is.
-  void check(double tolerance) {
-    run();
-    const model::results e = expected();
-    check_array(out, e.out, tolerance, "out");
-    check_array(dq, e.dq, tolerance, "dq");
-    check_array(dk, e.dk, tolerance, "dk");
-    check_array(dv, e.dv, tolerance, "dv");
-    CHECK_ALL_CLOSE(lse, e.lse, 4e-6);
-  }
-
-  void check_array(const std::vector<T>& actual, const model::array& expected, double tolerance,
-                   const char* name) const {
-    double largest = 1;
-    for (double x : expected) largest = std::max(largest, std::abs(x));
-    unit::check_all_close(actual, expected, tolerance * largest, name, __FILE__, __LINE__);
-  }
-};
-
-template <class T>
-constexpr double tolerance = 4e-6;
-template <>
-constexpr double tolerance<hk::bf16> = 1.0 / 128;
-template <>
-constexpr double tolerance<hk::f16> = 1.0 / 1024;
-
-template <class A>
-bool all_zero(const std::vector<A>& values) {
-  return std::all_of(values.begin(), values.end(), [](A x) { return hk::to_float(x) == 0; });
-}
-
-template <class A>
-bool same_bits(const std::vector<A>& x, const std::vector<A>& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(A)) == 0;
-}
+using namespace attention_test;
 
 HK_TEST(lengths) {
   for (int64_t queries : {1, 2, 63, 65, 130})
@@ -201,7 +98,7 @@ HK_TEST(empty_arrays) {
 HK_TEST(scales) {
   for (float scale : {0.0f, -0.3f, 2.0f}) {
     call<float> c({1, 60, 80, 2, 1, 16});
-    c.p.scale = scale;
+    c.scale = {scale};
     c.p.causal = causal_mask::top_left;
     c.check(tolerance<float>);
   }
@@ -211,7 +108,7 @@ HK_TEST(scales) {
 HK_TEST(logits_that_jump) {
   for (float jump : {5.0f, 50.0f}) {
     call<float> c({1, 40, 200, 2, 1, 4});
-    c.p.scale = 1.0f;
+    c.scale = {1.0f};
     for (size_t i = 0; i < c.q.size(); i += 4) c.q[i] = 1.0f;
     for (size_t s = 0; s < 200; ++s) c.k[4 * s] = s < 130 ? 0.0f : jump;
     c.check(2e-5);

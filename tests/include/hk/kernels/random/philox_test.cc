@@ -1,4 +1,4 @@
-#include "hk/kernels/norm/philox.h"
+#include "hk/kernels/random/philox.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -65,18 +65,15 @@ HK_TEST(draws_are_in_the_elements_order) {
 
 HK_TEST(dropout_of_rows_that_start_inside_a_group) {
   const std::uint32_t seed[2] = {1, 2};
-  hk::norm_problem problem{};
-  problem.seed = seed;
-  problem.dropout_rate = 0.3f;
   for (const std::int64_t first : {0ll, 1ll, 2ll, 3ll, 4ll, 17179869180ll}) {
-    hk::norm::dropout mask(problem, first);
+    hk::norm::dropout mask(seed, 0.3f, first);
     for (int call = 0; call < 3; ++call) {
       hk::norm::vec v;
       hk::one(v);
       mask.apply(v);
       for (int j = 0; j < hk::norm::piece; ++j) {
         const std::int64_t i = first + call * hk::norm::piece + j;
-        CHECK_CLOSE(v[j], norm_oracle::dropout_factor(i, problem.dropout_rate, seed), 1e-7);
+        CHECK_CLOSE(v[j], norm_oracle::dropout_factor(i, 0.3f, seed), 1e-7);
       }
     }
   }
@@ -85,10 +82,7 @@ HK_TEST(dropout_of_rows_that_start_inside_a_group) {
 // Neither a rate of 1 nor an infinite input makes NaN of a dropped element.
 HK_TEST(dropout_of_everything_is_zero) {
   const std::uint32_t seed[2] = {1, 2};
-  hk::norm_problem problem{};
-  problem.seed = seed;
-  problem.dropout_rate = 1.0f;
-  hk::norm::dropout mask(problem, 0);
+  hk::norm::dropout mask(seed, 1.0f, 0);
   hk::norm::vec v;
   hk::pos_infinity(v);
   mask.apply(v);

@@ -41,6 +41,20 @@ void set_matrices(hk::gemm_problem& problem, const ffi::AnyBuffer& a, const ffi:
   problem.b = b.untyped_data();
 }
 
+// The bias is one row for each batch entry, [B,N], one for all, [1,N] or [N], or absent.
+void set_bias(hk::gemm_problem& problem, const ffi::AnyBuffer& bias) {
+  problem.bias_type = floating_type("bias", bias);
+  const ffi::DataType type = bias.element_type();
+  const auto dims = bias.dimensions();
+  if (dims.size() != 2) {
+    problem.bias = optional_array("bias", bias, type, {problem.n});
+    return;
+  }
+  const bool single = dims[0] == 1;
+  problem.bias = optional_array("bias", bias, type, {single ? 1 : problem.batch, problem.n});
+  problem.bias_rows = single ? 0 : problem.m;
+}
+
 ffi::Error gemm(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
                 ffi::Result<ffi::AnyBuffer> c, std::optional<ffi::Result<ffi::AnyBuffer>> z,
                 int64_t trans_a, int64_t trans_b, int64_t activation) {
@@ -54,14 +68,13 @@ ffi::Error gemm(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::A
     problem.act = static_cast<hk::activation>(activation);
     set_sizes(problem, a, *c);
     set_matrices(problem, a, b);
-    problem.bias_type = floating_type("bias", bias);
-    problem.bias = optional_array("bias", bias, bias.element_type(), {problem.n});
+    set_bias(problem, bias);
     problem.out_type = floating_type("c", *c);
     if (z) require_array("z", **z, c->element_type(), {problem.batch, problem.m, problem.n});
     if (is_empty(*c)) return;
     problem.c = c->untyped_data();
     problem.z = z ? (*z)->untyped_data() : nullptr;
-    launch(&hk::host_kernels::gemm, problem, pool);
+    launch<&hk::host_kernels::gemm>(problem, pool);
   });
 }
 

@@ -4,10 +4,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ffi/call.h"
 #include "ffi/handlers.h"
 #include "ffi/runtime/isa.h"
 
@@ -31,6 +33,23 @@ nb::dict handlers() {
   return table;
 }
 
+template <auto entry>
+int64_t launched() {
+  return launches<entry>.load(std::memory_order_relaxed);
+}
+
+nb::dict launch_counts() {
+  using table = hk::host_kernels;
+  nb::dict counts;
+  counts["jax_hipkittens_attention_forward"] = launched<&table::attention_forward>();
+  counts["jax_hipkittens_attention_backward"] = launched<&table::attention_backward>();
+  counts["jax_hipkittens_gemm"] = launched<&table::gemm>();
+  counts["jax_hipkittens_norm_forward"] = launched<&table::norm_forward>();
+  counts["jax_hipkittens_norm_backward"] = launched<&table::norm_backward>();
+  counts["jax_hipkittens_rotary"] = launched<&table::rotary>();
+  return counts;
+}
+
 std::vector<std::string> host_isas() {
   std::vector<std::string> names;
   for (const host_isa& isa : supported_host_isas()) names.emplace_back(isa.name);
@@ -49,6 +68,8 @@ NB_MODULE(_hk, module) {
       "(major, minor) of the XLA FFI headers that the handlers are built with.");
   module.def("host_isas", jax_hipkittens::host_isas,
              "Instruction sets that this build and this CPU have, best first.");
+  module.def("launches", jax_hipkittens::launch_counts, nb::sig("def launches() -> dict[str, int]"),
+             "How often this process has launched each target's kernel, by target name.");
   // std::invalid_argument becomes ValueError.
   module.def(
       "host_isa", [] { return std::string(jax_hipkittens::choose_host_isa().name); },

@@ -51,7 +51,7 @@ ffi::Error rotary(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer cos, ff
     problem.offsets = offsets.typed_data<int32_t>();
     problem.y = y->untyped_data();
     prefer_large_pages(y->untyped_data(), y->size_bytes());
-    launch(&hk::host_kernels::rotary, problem, pool);
+    launch<&hk::host_kernels::rotary>(problem, pool);
   });
 }
 

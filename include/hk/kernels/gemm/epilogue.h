@@ -69,6 +69,16 @@ HK_NOINLINE void add_bias(D& tile, const gemm_problem& problem, int64_t first_co
   });
 }
 
+// The same where entries have a bias each, whose rows may be folded into those of one matrix.
+template <register_tile D>
+HK_NOINLINE void add_bias_of_entries(D& tile, const gemm_problem& p, int64_t batch, coord at) {
+  visit(p.bias_type, [&]<element T>(T*) {
+    const plane<const T> bias{
+        static_cast<const T*>(p.bias), p.batch * p.m, p.n, 0, p.bias_rows, p.n};
+    accumulate(tile, bias, {batch * p.m + at.row, at.col});
+  });
+}
+
 // matrices[batch][at.row + r][at.col + c] = tile[r][c] for columns before `end`, where `matrices`
 // is [B, M, N] of out_type.
 template <register_tile D>
@@ -85,7 +95,8 @@ HK_NOINLINE void store_result(void* matrices, const D& tile, const gemm_problem&
 template <register_tile D>
 HK_INLINE void epilogue(D& tile, const gemm_problem& problem, int64_t batch, coord at,
                         int64_t end) {
-  if (problem.bias) add_bias(tile, problem, at.col);
+  if (problem.bias && problem.bias_rows == 0) add_bias(tile, problem, at.col);
+  if (problem.bias && problem.bias_rows != 0) add_bias_of_entries(tile, problem, batch, at);
   if (problem.z) store_result(problem.z, tile, problem, batch, at, end);
   activate(tile, problem.act);
   store_result(problem.c, tile, problem, batch, at, end);

@@ -10,13 +10,14 @@
 //             +-> pass 4: y = (h - mean) rstd weight + bias, while the next row is fetched
 //
 // A piece is a register vector of four SIMD registers. Rows are independent; a block takes as many
-// as make up about 128 KiB.
+// as make up about 128 KiB, of whatever groups.
 #pragma once
 
 #include <cstdint>
 
 #include "hk/hk.h"
 #include "hk/kernels/norm/dropout.h"
+#include "hk/kernels/norm/host_rows.h"
 #include "hk/kernels/norm/problem.h"
 #include "hk/kernels/norm/statistics.h"
 
@@ -26,14 +27,14 @@ namespace norm {
 
 // h = round(residual + dropout(x)), for one row.
 template <element T>
-HK_INLINE void make_hidden(const norm_problem& problem, std::int64_t row) {
+HK_INLINE void make_hidden(const norm_problem& problem, std::int64_t row, std::int64_t group) {
   const std::int64_t first = row * problem.cols;
   const T* const x = static_cast<const T*>(problem.x) + first;
   const T* const residual =
       problem.residual ? static_cast<const T*>(problem.residual) + first : nullptr;
   T* const h = static_cast<T*>(problem.h) + first;
   const bool drops = problem.dropout_rate > 0.0f;
-  dropout mask(problem, first);
+  dropout mask = dropout_of_row(problem, row, group);
   for_each_piece<piece>(problem.cols, [&](std::int64_t at, int count) HK_LAMBDA_INLINE {
     vec v, r;
     prefetch<piece>(x + problem.cols + at);
@@ -71,8 +72,8 @@ HK_INLINE void normalise(T* y, const T* h, statistics s, const float* weight, co
 }
 
 template <norm_kind Kind, element T>
-HK_INLINE void forward_row(const norm_problem& problem, std::int64_t row) {
-  if (problem.h) make_hidden<T>(problem, row);
+HK_INLINE void forward_row(const norm_problem& problem, std::int64_t row, std::int64_t group) {
+  if (problem.h) make_hidden<T>(problem, row, group);
   const std::int64_t first = row * problem.cols;
   const T* const h = static_cast<const T*>(problem.h ? problem.h : problem.x) + first;
   statistics s;
@@ -83,8 +84,8 @@ HK_INLINE void forward_row(const norm_problem& problem, std::int64_t row) {
     s = rms_statistics(h, problem.cols, problem.epsilon);
   }
   problem.rstd[row] = s.rstd;
-  normalise<Kind>(static_cast<T*>(problem.y) + first, h, s, problem.weight, problem.bias,
-                  problem.cols);
+  normalise<Kind>(static_cast<T*>(problem.y) + first, h, s, problem.weight.of(group),
+                  problem.bias.of(group), problem.cols);
 }
 
 template <norm_kind Kind, element T>
@@ -93,7 +94,9 @@ void forward(const norm_problem& problem, const launcher& launch) {
   const std::int64_t rows = pieces_of(block_elements, problem.cols);
   for_each_block(launch, pieces_of(problem.rows, rows), [&](std::int64_t block) {
     const std::int64_t end = piece_end(problem.rows, block * rows, rows);
-    for (std::int64_t row = block * rows; row < end; ++row) forward_row<Kind, T>(problem, row);
+    for_each_row(problem, block * rows, end,
+                 [&](std::int64_t row, std::int64_t group)
+                     HK_LAMBDA_INLINE { forward_row<Kind, T>(problem, row, group); });
   });
 }
 

@@ -17,6 +17,7 @@ struct test_case {
   activation act = activation::none;
   bool bias = false;
   bool preactivation = false;
+  bool bias_of_entries = false;  // a row for each batch entry rather than one for all
 };
 
 double activate(double z, activation act) {
@@ -39,7 +40,7 @@ struct run {
     const int64_t batch_a = c.broadcast_a ? 1 : c.batch, batch_b = c.broadcast_b ? 1 : c.batch;
     a = unit::random_array<T>(batch_a * c.m * c.k, 1);
     b = unit::random_array<T>(batch_b * c.k * c.n, 2, 1.0f / std::sqrt(float(c.k + 1)));
-    bias = unit::random_array<Tb>(c.n, 3);
+    bias = unit::random_array<Tb>(c.bias_of_entries ? c.batch * c.n : c.n, 3);
     out.assign(c.batch * c.m * c.n, hk::from_float<To>(-7.0f));
     z = out;
   }
@@ -54,6 +55,7 @@ struct run {
     p.act = c.act;
     p.a = a.data(), p.b = b.data();
     p.bias = c.bias ? bias.data() : nullptr;
+    p.bias_rows = c.bias_of_entries ? c.m : 0;
     p.bias_type = hk::element_traits<Tb>::type;
     p.c = out.data();
     p.z = c.preactivation ? z.data() : nullptr;
@@ -68,7 +70,7 @@ struct run {
       const double* b_i = wide_b.data() + (c.broadcast_b ? 0 : i * c.k * c.n);
       for (int64_t r = 0; r < c.m; ++r)
         for (int64_t j = 0; j < c.n; ++j) {
-          double sum = c.bias ? wide_bias[j] : 0;
+          double sum = c.bias ? wide_bias[(c.bias_of_entries ? i * c.n : 0) + j] : 0;
           for (int64_t k = 0; k < c.k; ++k)
             sum += a_i[c.trans_a ? k * c.m + r : r * c.k + k] *
                    b_i[c.trans_b ? j * c.k + k : k * c.n + j];
@@ -181,6 +183,49 @@ HK_TEST(batches_and_broadcasting) {
                .broadcast_b = broadcast_b,
                .bias = true});
   });
+}
+
+// Few rows and many, of which entries share B or not: with one B, all their rows are one matrix.
+HK_TEST(a_bias_for_each_entry) {
+  for_each_layout([](bool trans_a, bool trans_b) {
+    for (bool broadcast_b : {false, true})
+      for (int64_t m : {1, 3, 9, 50})
+        for (int64_t n : {1, 18, 140}) {
+          const test_case c{.batch = 5,
+                            .m = m,
+                            .n = n,
+                            .k = 20,
+                            .trans_a = trans_a,
+                            .trans_b = trans_b,
+                            .broadcast_b = broadcast_b,
+                            .act = activation::silu,
+                            .bias = true,
+                            .preactivation = true,
+                            .bias_of_entries = true};
+          check(c);
+          check<hk::bf16, float, hk::f16>(c);
+        }
+  });
+  check({.batch = 3,
+         .m = 2,
+         .n = 5,
+         .k = 4,
+         .broadcast_a = true,
+         .broadcast_b = true,
+         .bias = true,
+         .bias_of_entries = true});
+}
+
+// One row of bias, and the same row for each entry, are the same to the bit.
+HK_TEST(a_bias_for_each_entry_adds_as_one_for_all_does) {
+  const test_case shared{.batch = 4, .m = 7, .n = 70, .k = 33, .broadcast_b = true, .bias = true};
+  test_case own = shared;
+  own.bias_of_entries = true;
+  run<float, float, float> one(shared), four(own);
+  for (std::size_t i = 0; i < four.bias.size(); ++i) four.bias[i] = one.bias[i % 70];
+  one.compute(unit::thread_pool(2).get());
+  four.compute(unit::thread_pool(3).get());
+  CHECK(one.out == four.out);
 }
 
 HK_TEST(activations_and_preactivation) {

@@ -15,11 +15,18 @@ namespace {
 using hk::norm_kind;
 using norm_oracle::array;
 
-constexpr std::uint32_t seed[2] = {0x243f6a88, 0x85a308d3};
-
 struct shape {
   std::int64_t rows;
   std::int64_t cols;
+};
+
+// The groups of rows, and of which arrays each group has a part of its own.
+struct grouping {
+  std::int64_t count = 1;
+  bool weight = false;
+  bool bias = false;
+  bool seed = false;
+  bool origin = false;
 };
 
 // What takes part in a norm.
@@ -28,6 +35,7 @@ struct parts {
   bool weight = true;
   bool bias = true;
   float dropout_rate = 0.0f;
+  grouping groups = {};
 };
 
 // Half a unit in the last place of T, and what f32 arithmetic loses before.
@@ -46,8 +54,13 @@ struct norm_case {
     for (T& value : x) value = hk::from_float<T>(hk::to_float(value) + offset);
     if (with.residual) residual = unit::random_array<T>(count, 2);
     if (with.residual || with.dropout_rate > 0) h.resize(count);
-    if (with.weight) weight = unit::random_array(size.cols, 3);
-    if (with.bias) bias = unit::random_array(size.cols, 4);
+    const grouping& by = with.groups;
+    if (with.weight) weight = unit::random_array(size.cols * parts_of(by.weight), 3);
+    if (with.bias) bias = unit::random_array(size.cols * parts_of(by.bias), 4);
+    for (std::uint32_t g = 0; g < parts_of(by.seed); ++g)
+      seed.insert(seed.end(), {0x243f6a88 + g, 0x85a308d3});
+    for (std::uint32_t g = 0; g < parts_of(by.origin); ++g)  // A group's rows may pass 2^32.
+      origin.insert(origin.end(), {by.origin ? 0xfffffffe - 5 * g : 0, g % 3});
     y.resize(count);
     if (kind == norm_kind::layer) mean.resize(size.rows);
     rstd.resize(size.rows);
@@ -59,10 +72,13 @@ struct norm_case {
     problem.kind = kind;
     problem.rows = size.rows;
     problem.cols = size.cols;
+    problem.groups = with.groups.count;
+    problem.group_rows = group_rows();
     problem.epsilon = epsilon;
     problem.dropout_rate = with.dropout_rate;
-    problem.seed = seed;
-    problem.weight = data_or_null(weight);
+    problem.seed = {seed.data(), with.groups.seed ? 2 : 0};
+    problem.origin = {origin.data(), with.groups.origin ? 2 : 0};
+    problem.weight = {data_or_null(weight), with.groups.weight ? size.cols : 0};
     problem.mean = data_or_null(mean);
     problem.rstd = rstd.data();
     return problem;
@@ -70,7 +86,7 @@ struct norm_case {
 
   void forward(int threads = 2) {
     hk::norm_problem problem = common();
-    problem.bias = data_or_null(bias);
+    problem.bias = {data_or_null(bias), with.groups.bias ? size.cols : 0};
     problem.x = x.data();
     problem.residual = data_or_null(residual);
     problem.y = y.data();
@@ -82,21 +98,42 @@ struct norm_case {
   void backward(const std::vector<T>& dy, const std::vector<T>& dh, int threads = 2) {
     dx.resize(dy.size());
     if (with.dropout_rate > 0) dresidual.resize(dy.size());
-    if (with.weight) dweight.assign(size.cols, NAN);
-    if (with.bias) dbias.assign(size.cols, NAN);
+    if (with.weight) dweight.assign(weight.size(), NAN);
+    if (with.bias) dbias.assign(bias.size(), NAN);
     hk::norm_problem problem = common();
     problem.h = const_cast<T*>(hidden().data());
     problem.dy = dy.data();
     problem.dh = dh.empty() ? nullptr : dh.data();
     problem.dx = dx.data();
     problem.dresidual = data_or_null(dresidual);
-    problem.dweight = data_or_null(dweight);
-    problem.dbias = data_or_null(dbias);
+    problem.dweight = {data_or_null(dweight), problem.weight.stride};
+    problem.dbias = {data_or_null(dbias), with.groups.bias ? size.cols : 0};
     unit::thread_pool pool(threads);
     CHECK_EQ(hk::norm_backward_host(problem, pool.get()), hk::status::ok);
   }
 
   const std::vector<T>& hidden() const { return h.empty() ? x : h; }
+
+  std::int64_t group_rows() const { return size.rows / with.groups.count; }
+  std::int64_t parts_of(bool own) const { return own ? with.groups.count : 1; }
+
+  // What dropout makes of element i of [R, H].
+  double dropout_factor(std::int64_t i) const {
+    const std::int64_t row = i / size.cols, group = row / group_rows();
+    const std::uint32_t* const first = &origin[with.groups.origin ? 2 * group : 0];
+    const std::int64_t whole_row =
+        first[0] + (std::int64_t{first[1]} << 32) + row - group * group_rows();
+    return norm_oracle::dropout_factor(whole_row * size.cols + i % size.cols, with.dropout_rate,
+                                       &seed[with.groups.seed ? 2 * group : 0]);
+  }
+
+  // A group's part of an array of which each group has its own, or of one that all share.
+  template <class U>
+  std::vector<U> part(const std::vector<U>& values, std::int64_t group, bool own = true) const {
+    const std::size_t length = values.size() / parts_of(own);
+    const auto first = values.begin() + (own ? group * length : 0);
+    return {first, first + length};
+  }
 
   template <class U>
   static U* data_or_null(std::vector<U>& values) {
@@ -109,6 +146,7 @@ struct norm_case {
   float epsilon = 1e-6f;
   std::vector<T> x, residual, h, y, dx, dresidual;
   std::vector<float> weight, bias, mean, rstd, dweight, dbias;
+  std::vector<std::uint32_t> seed, origin;
 };
 
 // h as the inputs give it, before rounding.
@@ -116,8 +154,7 @@ template <class T>
 array expected_hidden(const norm_case<T>& c) {
   array h = unit::to_double(c.x);
   for (std::size_t i = 0; i < h.size(); ++i) {
-    if (c.with.dropout_rate > 0)
-      h[i] *= norm_oracle::dropout_factor(static_cast<std::int64_t>(i), c.with.dropout_rate, seed);
+    if (c.with.dropout_rate > 0) h[i] *= c.dropout_factor(static_cast<std::int64_t>(i));
     if (c.with.residual) h[i] += hk::to_float(c.residual[i]);
   }
   return h;
@@ -134,13 +171,37 @@ void check_forward(norm_case<T>& c) {
     const auto s = norm_oracle::row_statistics(&h[first], c.size.cols, c.kind, c.epsilon);
     if (c.kind == norm_kind::layer) mean.push_back(s.mean);
     rstd.push_back(s.rstd);
+    const auto weight = c.part(c.weight, r / c.group_rows(), c.with.groups.weight);
+    const auto bias = c.part(c.bias, r / c.group_rows(), c.with.groups.bias);
     for (std::int64_t j = 0; j < c.size.cols; ++j)
-      y[first + j] = (h[first + j] - s.mean) * s.rstd * (c.with.weight ? c.weight[j] : 1.0f) +
-                     (c.with.bias ? c.bias[j] : 0.0f);
+      y[first + j] = (h[first + j] - s.mean) * s.rstd * (c.with.weight ? weight[j] : 1.0f) +
+                     (c.with.bias ? bias[j] : 0.0f);
   }
   CHECK_ALL_CLOSE(c.y, y, tolerance<T>);
   CHECK_ALL_CLOSE(c.mean, mean, 1e-6);
   CHECK_ALL_CLOSE(c.rstd, rstd, 1e-6);
+}
+
+// The gradients of each group by itself, one group after the other; sums that the groups share are
+// added up.
+template <class T>
+norm_oracle::gradients expected_gradients(const norm_case<T>& c, const std::vector<T>& dy,
+                                          const std::vector<T>& dh) {
+  norm_oracle::gradients all{{}, array(c.weight.size()), array(c.bias.size())};
+  const auto add_to = [&](array& sums, const array& of_group, std::int64_t group, bool own) {
+    const std::int64_t first = own ? group * c.size.cols : 0;
+    for (std::int64_t j = 0; j < c.size.cols; ++j) sums[first + j] += of_group[j];
+  };
+  for (std::int64_t g = 0; g < c.with.groups.count; ++g) {
+    const auto of_group = norm_oracle::backward(
+        unit::to_double(c.part(c.hidden(), g)), unit::to_double(c.part(dy, g)),
+        unit::to_double(c.part(dh, g)), unit::to_double(c.part(c.weight, g, c.with.groups.weight)),
+        c.group_rows(), c.size.cols, c.kind, c.epsilon);
+    all.g.insert(all.g.end(), of_group.g.begin(), of_group.g.end());
+    if (c.with.weight) add_to(all.dweight, of_group.dweight, g, c.with.groups.weight);
+    if (c.with.bias) add_to(all.dbias, of_group.dbias, g, c.with.groups.bias);
+  }
+  return all;
 }
 
 template <class T>
@@ -148,13 +209,11 @@ void check_backward(norm_case<T>& c, bool with_dh) {
   const auto dy = unit::random_array<T>(c.x.size(), 5);
   const auto dh = with_dh ? unit::random_array<T>(c.x.size(), 6) : std::vector<T>{};
   c.backward(dy, dh);
-  const auto expected =
-      norm_oracle::backward(unit::to_double(c.hidden()), unit::to_double(dy), unit::to_double(dh),
-                            unit::to_double(c.weight), c.size.rows, c.size.cols, c.kind, c.epsilon);
+  const auto expected = expected_gradients(c, dy, dh);
   array dx = expected.g;
   if (c.with.dropout_rate > 0) {
     for (std::size_t i = 0; i < dx.size(); ++i)
-      dx[i] *= norm_oracle::dropout_factor(static_cast<std::int64_t>(i), c.with.dropout_rate, seed);
+      dx[i] *= c.dropout_factor(static_cast<std::int64_t>(i));
     CHECK_ALL_CLOSE(c.dresidual, expected.g, tolerance<T>);
   }
   CHECK_ALL_CLOSE(c.dx, dx, tolerance<T>);
@@ -224,6 +283,66 @@ HK_TEST(norm_of_many_rows) {
   check_case<hk::bf16>(norm_kind::rms, {64 * 18 - 1, 6}, {}, true);
 }
 
+// Groups of one row, shorter than a part, as long as one, and cut into several; with sums for each
+// group, for all of them, and one of each kind.
+HK_TEST(norm_in_groups) {
+  struct grouped_shape {
+    std::int64_t groups, group_rows, cols;
+  };
+  for_each_kind_and_type([]<class T>(norm_kind kind, T) {
+    for (const auto [groups, rows, cols] : std::vector<grouped_shape>{
+             {40, 1, 33}, {7, 3, 130}, {3, 16, 5}, {2, 37, 31}, {100, 17, 8}, {3, 1, 1000}})
+      for (const bool weight : {false, true})
+        for (const bool bias : {false, true}) {
+          const grouping by{groups, weight, bias, weight, bias};
+          const parts with{.residual = true, .dropout_rate = 0.25f, .groups = by};
+          check_case<T>(kind, {groups * rows, cols}, with, true);
+        }
+  });
+}
+
+HK_TEST(groups_without_weight_or_bias) {
+  const grouping by{5, true, true, true, true};
+  for (const bool weight : {false, true})
+    for (const bool bias : {false, true})
+      check_case<float>(norm_kind::layer, {5 * 19, 37},
+                        {.weight = weight, .bias = bias, .groups = by}, false);
+}
+
+// Each group draws what it would draw alone, and comes out the same to the bit.
+HK_TEST(a_group_is_a_call_of_its_own) {
+  const grouping by{4, true, true, true, true};
+  norm_case<float> all(norm_kind::layer, {4 * 9, 70}, {.dropout_rate = 0.3f, .groups = by});
+  const auto dy = unit::random_array<float>(all.x.size(), 5);
+  all.forward();
+  all.backward(dy, dy);
+  for (std::int64_t g = 0; g < 4; ++g) {
+    norm_case<float> one(norm_kind::layer, {9, 70}, {.dropout_rate = 0.3f});
+    one.x = all.part(all.x, g);
+    one.weight = all.part(all.weight, g);
+    one.bias = all.part(all.bias, g);
+    one.seed = all.part(all.seed, g);
+    one.origin = all.part(all.origin, g);
+    one.forward();
+    one.backward(all.part(dy, g), all.part(dy, g));
+    CHECK(one.y == all.part(all.y, g) && one.h == all.part(all.h, g));
+    CHECK(one.mean == all.part(all.mean, g) && one.rstd == all.part(all.rstd, g));
+    CHECK(one.dx == all.part(all.dx, g) && one.dresidual == all.part(all.dresidual, g));
+    CHECK(one.dweight == all.part(all.dweight, g) && one.dbias == all.part(all.dbias, g));
+  }
+}
+
+// Rows from the middle of an array on, with their origin, draw what they draw in the whole array.
+HK_TEST(a_part_of_an_array_draws_its_part_of_the_mask) {
+  const parts with{.dropout_rate = 0.5f};
+  norm_case<float> whole(norm_kind::rms, {20, 13}, with), rest(norm_kind::rms, {13, 13}, with);
+  rest.x = {whole.x.begin() + 7 * 13, whole.x.end()};
+  rest.origin = {7, 0};
+  whole.forward();
+  rest.forward();
+  CHECK(rest.h == std::vector<float>(whole.h.begin() + 7 * 13, whole.h.end()));
+}
+
 HK_TEST(norm_of_values_far_from_zero) {
   for (const float scale : {1e-3f, 1.0f, 1e4f}) {
     norm_case<float> layer(norm_kind::layer, {4, 1000}, {}, scale, 10.0f * scale);
@@ -275,9 +394,8 @@ HK_TEST(zero_cotangents_give_zero_gradients) {
   for (const float x : c.dbias) CHECK_EQ(x, 0.0f);
 }
 
-HK_TEST(threads_do_not_change_a_bit) {
-  const shape size{1111, 70};
-  norm_case<float> one(norm_kind::layer, size, {.dropout_rate = 0.1f}), three = one;
+void check_threads(shape size, grouping by) {
+  norm_case<float> one(norm_kind::layer, size, {.dropout_rate = 0.1f, .groups = by}), three = one;
   const auto dy = unit::random_array<float>(one.x.size(), 5);
   one.forward(1);
   three.forward(3);
@@ -288,12 +406,20 @@ HK_TEST(threads_do_not_change_a_bit) {
   CHECK(one.dweight == three.dweight && one.dbias == three.dbias);
 }
 
+HK_TEST(threads_do_not_change_a_bit) {
+  check_threads({1111, 70}, {});
+  check_threads({1000, 70}, {.count = 200, .weight = true});
+  check_threads({1000, 70}, {.count = 2, .weight = true, .bias = true, .seed = true});
+}
+
 HK_TEST(no_rows_and_no_columns) {
-  norm_case<float> no_rows(norm_kind::layer, {0, 8}, {});
-  no_rows.forward();
-  no_rows.backward({}, {});
-  for (const float x : no_rows.dweight) CHECK_EQ(x, 0.0f);
-  for (const float x : no_rows.dbias) CHECK_EQ(x, 0.0f);
+  for (const grouping by : {grouping{}, grouping{3, true, false}}) {
+    norm_case<float> no_rows(norm_kind::layer, {0, 8}, {.groups = by});
+    no_rows.forward();
+    no_rows.backward({}, {});
+    for (const float x : no_rows.dweight) CHECK_EQ(x, 0.0f);
+    for (const float x : no_rows.dbias) CHECK_EQ(x, 0.0f);
+  }
   norm_case<float> no_cols(norm_kind::rms, {8, 0}, {});
   no_cols.forward();
   no_cols.backward({}, {});

@@ -2,7 +2,8 @@
 # Builds and runs the C++ unit tests in one configuration, in build/unit-<configuration>:
 #
 #   tests/unit.sh native     every instruction set that this machine runs
-#   tests/unit.sh sanitize   the widest of them under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/unit.sh sanitize   the widest of them under AddressSanitizer and UndefinedBehaviorSanitizer,
+#                            and the handlers called at random (tests/ffi/fuzz; needs jaxlib's headers)
 #   tests/unit.sh neon       64-bit Arm, cross-compiled and run by qemu
 #   tests/unit.sh avx512     AVX-512, emulated by SIMDe
 #

@@ -18,8 +18,11 @@ def test_attention_forward_without_queries(sizes):
 
 
 def test_attention_forward_without_keys():
-    results = calls.attention_forward(s=0).run()
+    call = calls.attention_forward(s=0)
+    results = call.run()
     _assert_all(results["out"], 0)
+    _assert_all(results["lse"], 1)  # the sinks
+    results = call.with_operand("sinks", np.zeros((0, 0), np.float32)).run()
     _assert_all(results["lse"], -np.inf)
 
 

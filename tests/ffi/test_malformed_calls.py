@@ -81,12 +81,15 @@ ATTRIBUTES = [
     (calls.attention_forward, "causal", (-1, 3)),
     (calls.attention_forward, "window_left", (-2,)),
     (calls.attention_forward, "window_right", (-2, -(2**63))),
+    (calls.attention_forward, "layout", (-1, 2)),
     (calls.attention_backward, "causal", (-1, 3)),
     (calls.gemm, "trans_a", (-1, 2)),
     (calls.gemm, "trans_b", (-1, 2)),
     (calls.gemm, "activation", (-1, 4)),
     (calls.norm_forward, "kind", (-1, 2)),
     (calls.norm_backward, "kind", (-1, 2)),
+    (calls.norm_forward, "groups", (-1, 0, 2)),
+    (calls.norm_backward, "groups", (0, 2, 2**62)),
     (calls.rotary, "interleaved", (-1, 2)),
     (calls.rotary, "inverse", (-1, 2)),
 ]
@@ -103,7 +106,13 @@ def test_integer_attribute_out_of_range(make, name, values):
         assert f"{name}: expected" in _assert_rejected(call)
 
 
-@pytest.mark.parametrize("make", [calls.norm_forward, calls.norm_backward])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(calls.norm_forward, calls.norm_backward),
+        *(calls.attention_forward, calls.attention_backward),
+    ],
+)
 @pytest.mark.parametrize("rate", [-0.125, 1.125, np.inf, np.nan])
 def test_dropout_rate_out_of_range(make, rate):
     call = make().with_attributes(dropout_rate=np.float32(rate))
@@ -132,12 +141,64 @@ def test_head_dimension_out_of_range(d):
     assert "expected 1 to 256" in _assert_rejected(calls.attention_forward(d=d))
 
 
+@pytest.mark.parametrize("e", [0, 257])
+def test_value_dimension_out_of_range(e):
+    assert "expected 1 to 256" in _assert_rejected(calls.attention_forward(e=e))
+
+
+@pytest.mark.parametrize("cap", [-1, np.inf, np.nan])
+def test_soft_cap_out_of_range(cap):
+    call = calls.attention_forward().with_attributes(soft_cap=np.float32(cap))
+    assert "soft_cap: expected" in _assert_rejected(call)
+
+
+@pytest.mark.parametrize("name", ["q_segments", "kv_positions"])
+def test_ids_of_queries_or_of_keys_alone(name):
+    absent = np.zeros((0, 0), np.int32)
+    _assert_rejected(calls.attention_forward().with_operand(name, absent))
+
+
+def test_dropout_and_seed_come_together():
+    call = calls.attention_forward()
+    _assert_rejected(call.with_attributes(dropout_rate=np.float32(0)))
+    _assert_rejected(call.with_operand("seed", np.zeros((0, 0), np.uint32)))
+
+
+def test_gradient_of_an_absent_bias():
+    absent = np.zeros((0, 0, 0, 0), bfloat16)
+    _assert_rejected(calls.attention_backward().with_operand("bias", absent))
+
+
+@pytest.mark.parametrize("make", [calls.attention_forward, calls.attention_backward])
+@pytest.mark.parametrize("name", ["origin", "q_lengths", "kv_lengths", "q_segments"])
+def test_any_integers(make, name):
+    random = np.random.default_rng(0)
+    call = make()
+    for array in ([-(2**31)], [2**31 - 1], random.integers(-(2**31), 2**31, 16)):
+        shape = call.operands[name].shape
+        values = np.resize(np.array(array, np.int32), shape)
+        call.with_attributes(causal=np.int64(2)).with_operand(name, values).run()
+
+
 def test_rotary_dimension_beyond_the_head():
     assert "rotary dimension" in _assert_rejected(calls.rotary(d=8, r=10))
 
 
 def test_rotary_without_positions():
     assert "at least 1 position" in _assert_rejected(calls.rotary(p=0))
+
+
+@pytest.mark.parametrize("make", [calls.norm_forward, calls.norm_backward])
+def test_norm_in_groups(make):
+    call = make(r=6, groups=3)
+    call.run()
+    for name in ("weight", "seed", "origin"):
+        array = call.operands[name]
+        call.with_operand(name, array[:1]).run()
+        assert f"{name}: expected" in _assert_rejected(
+            call.with_operand(name, array[:2])
+        )
+        _assert_rejected(call.with_attributes(groups=np.int64(1)))
 
 
 def test_norm_that_wants_h_where_it_equals_x():

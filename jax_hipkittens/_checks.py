@@ -123,7 +123,53 @@ def flag(op: str, name: str, value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a Python or numpy scalar, known at trace time."""
-    return isinstance(value, (bool, int, float, np.generic)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
+    """Whether ``value`` is a real Python or numpy scalar, known at trace time."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        real = value.dtype.kind in "biu" or jnp.issubdtype(value.dtype, jnp.floating)
+        return value.ndim == 0 and real
+    return isinstance(value, (bool, int, float))
+
+
+def dropout_rate(op: str, rate: Any) -> float:
+    """Requires a rate in [0, 1], known at trace time; as f32 has it."""
+    number(op, "dropout_rate", rate)
+    if not 0 <= rate <= 1:
+        raise mistake(
+            op,
+            "dropout_rate in [0, 1]",
+            str(rate),
+            "it is the share of elements dropped",
+        )
+    # A rate too small for f32 drops nothing anywhere.
+    return float(np.float32(rate))
+
+
+def number(op: str, name: str, value: Any) -> None:
+    """Requires a number known at trace time."""
+    if not is_number(value):
+        raise mistake(
+            op,
+            f"{name} to be a number known at trace time",
+            type(value).__name__,
+            "pass a Python float, or mark the argument static in jit",
+        )
+
+
+def dropout_seed(op: str, rate: float, key: Any) -> jax.Array:
+    """Two words u32[2] that key the masks' generator, from a key of either style."""
+    if key is None:
+        raise mistake(
+            op,
+            f"dropout_key with dropout_rate={rate}",
+            "None",
+            "pass a key such as jax.random.key(0), or dropout_rate=0 at inference",
+        )
+    try:
+        return jax.random.bits(key, (2,), jnp.uint32)
+    except (TypeError, ValueError) as error:
+        raise mistake(
+            op,
+            "dropout_key to be one JAX random key",
+            f"{type(key).__name__} ({error})".replace(".)", ")"),
+            "pass a key such as jax.random.key(0)",
+        ) from error

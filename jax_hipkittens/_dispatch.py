@@ -55,7 +55,8 @@ def run(
     Args:
       op: public name of the op, which starts every message.
       implementation: what the user gave: None, a name, or names in order.
-      implementations: every implementation of the op, by name.
+      implementations: every implementation of the op, by name. "hk" is also given
+        ``strict``: whether XLA may not replace it where its program ends up.
 
     Returns:
       What that implementation returns. If an earlier one declined, a warning on the
@@ -66,9 +67,11 @@ def run(
       NotImplementedError: all of them declined; the message has every reason.
     """
     declined: dict[str, str] = {}
-    for name in order(op, implementation):
+    names = order(op, implementation)
+    for name in names:
+        own = {"strict": "xla" not in names} if name == "hk" else {}
         try:
-            result = implementations[name](*args, **kwargs)
+            result = implementations[name](*args, **kwargs, **own)
         except NotImplementedError as error:
             declined[name] = str(error).rstrip(".")
             continue

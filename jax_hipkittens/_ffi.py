@@ -81,6 +81,11 @@ def result(like: jax.Array, shape: Sequence[int], dtype: Any) -> Any:
     )
 
 
+def full_name(target: str) -> str:
+    """The name by which XLA knows the handler ``target``."""
+    return _PREFIX + target
+
+
 def call(
     target: str,
     results: Sequence[Any],
@@ -100,7 +105,7 @@ def call(
       One array for each of ``results``.
     """
     require()
-    function = jax.ffi.ffi_call(_PREFIX + target, tuple(results))
+    function = jax.ffi.ffi_call(full_name(target), tuple(results))
     return tuple(function(*operands, **_normalised(attributes)))
 
 

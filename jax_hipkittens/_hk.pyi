@@ -13,6 +13,11 @@ def ffi_api_version() -> tuple[int, int]:
 def host_isas() -> list[str]:
     """Instruction sets that this build and this CPU have, best first."""
 
+def launches() -> dict[str, int]:
+    """
+    How often this process has launched each target's kernel, by target name.
+    """
+
 def host_isa() -> str:
     """
     The instruction set in use; ValueError if the environment names one not here.

@@ -23,15 +23,20 @@ def run(
     if flax_only is None:
         return ours()
 
-    def decline() -> jax.Array:
-        raise _checks.limit("attention without access to its weights", str(flax_only))
+    def decline(strict: bool) -> jax.Array:
+        raise _checks.limit(
+            "attention that shows no weights and drops each by itself", str(flax_only)
+        )
 
-    return _dispatch.run("attention_fn", implementation, {"hk": decline, "xla": flaxs})
+    table: dict[str, Callable[..., jax.Array]] = {"hk": decline, "xla": flaxs}
+    return _dispatch.run("attention_fn", implementation, table)
 
 
-def dropout_is_active(deterministic: bool, dropout_rate: float) -> bool:
-    """Whether the attention weights are to be dropped out."""
-    return dropout_rate > 0 and not deterministic
+def shared_dropout(broadcast_dropout: bool, dropout_rate: float) -> str | None:
+    """Dropout by one mask for every batch entry and head, which only Flax has."""
+    if dropout_rate > 0 and broadcast_dropout:
+        return f"dropout_rate={dropout_rate} with broadcast_dropout=True"
+    return None
 
 
 def attention(
@@ -42,6 +47,8 @@ def attention(
     mask: Any,
     is_causal: bool,
     local_window_size: Window,
+    dropout_rate: float,
+    dropout_key: Any,
     implementation: _dispatch.Implementation,
 ) -> jax.Array:
     """Attention with Flax's shapes: any number of batch axes before [T,N,D].
@@ -58,6 +65,8 @@ def attention(
         None if mask is None else _fold_logits(jnp.asarray(mask) != 0, batch),
         is_causal=is_causal,
         local_window_size=local_window_size,
+        dropout_rate=dropout_rate,
+        dropout_key=dropout_key,
         implementation=implementation,
     )
     return out.reshape(*batch, *out.shape[-3:])
@@ -87,6 +96,6 @@ def position_mask(
     distance = jnp.arange(key.shape[-3]) - jnp.arange(query.shape[-3])[:, None]
     keep = distance <= 0 if is_causal else jnp.ones_like(distance, bool)
     if window is not None:
-        left, right = (window, window) if isinstance(window, int) else window
+        left, right = window if isinstance(window, (list, tuple)) else (window,) * 2
         keep &= (-left <= distance) & (distance <= right)
     return keep if mask is None else keep & (jnp.asarray(mask) != 0)

@@ -53,10 +53,11 @@ def run(
     if flax_only is None:
         return ours()
 
-    def decline() -> jax.Array:
+    def decline(strict: bool) -> jax.Array:
         raise _checks.limit("norms over the last axis alone", str(flax_only))
 
-    return _dispatch.run(module, implementation, {"hk": decline, "xla": flaxs})
+    table: dict[str, Callable[..., jax.Array]] = {"hk": decline, "xla": flaxs}
+    return _dispatch.run(module, implementation, table)
 
 
 def norm(

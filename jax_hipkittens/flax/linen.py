@@ -56,10 +56,12 @@ def attention_fn(
 
     Softmax is always in f32 and products accumulate in f32, so ``precision`` and
     ``force_fp32_for_softmax`` change nothing. A mask, whatever its dtype, keeps keys
-    where it is not 0; HK kernels take none, so causal attention should rather be
-    asked for by ``functools.partial(attention_fn, is_causal=True)``. A query without
-    any key gives zeros. Dropout of the weights, ``module`` (sowing them) and custom
-    einsums run Flax's own attention.
+    where it is not 0. Causal attention is quicker by
+    ``functools.partial(attention_fn, is_causal=True)``, which skips keys, than by a
+    mask. A query without any key gives zeros. Dropout drops the share that Flax drops,
+    but other weights; with ``broadcast_dropout=True``, where batch and heads share one
+    mask, Flax's own attention runs, as it does for ``module`` (sowing the weights) and
+    custom einsums.
 
     Args:
       query: [batch..., T, N, D].
@@ -86,10 +88,13 @@ def attention_fn(
       [batch..., T, N, D].
     """
 
+    rate = 0.0 if deterministic else dropout_rate
+
     def ours() -> jax.Array:
         q, k, v = dtypes.promote_dtype(query, key, value, dtype=dtype)
         return _attention.attention(
-            q, k, v, bias, mask, is_causal, local_window_size, implementation
+            *(q, k, v, bias, mask, is_causal, local_window_size),
+            *(rate, dropout_rng, implementation),
         )
 
     def flaxs() -> jax.Array:
@@ -115,10 +120,8 @@ def attention_fn(
             attn_weights_value_einsum,
         )
 
-    flax_only = None
-    if _attention.dropout_is_active(deterministic, dropout_rate):
-        flax_only = f"dropout_rate={dropout_rate}"
-    elif module is not None:
+    flax_only = _attention.shared_dropout(broadcast_dropout, rate)
+    if module is not None:
         flax_only = "module, to sow the weights in"
     elif einsum_dot_general or qk_attn_weights_einsum or attn_weights_value_einsum:
         flax_only = "a custom einsum"

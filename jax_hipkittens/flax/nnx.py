@@ -55,10 +55,12 @@ def attention_fn(
     """``flax.nnx.dot_product_attention`` on HK kernels.
 
     Softmax is always in f32 and products accumulate in f32, so ``precision`` changes
-    nothing. A mask, whatever its dtype, keeps keys where it is not 0; HK kernels take
-    none, so causal attention should rather be asked for by ``is_causal=True`` in the
-    module's call. A query without any key gives zeros. Dropout of the weights and
-    ``module`` (sowing them) run Flax's own attention.
+    nothing. A mask, whatever its dtype, keeps keys where it is not 0. Causal attention
+    is quicker when asked for by ``is_causal=True`` in the module's call, which skips
+    keys, than by a mask. A query without any key gives zeros. Dropout drops the share
+    that Flax drops, but other weights; with ``broadcast_dropout=True``, where batch and
+    heads share one mask, Flax's own attention runs, as it does for ``module`` (sowing
+    the weights).
 
     Args:
       query: [batch..., T, N, D].
@@ -82,10 +84,13 @@ def attention_fn(
       [batch..., T, N, D].
     """
 
+    rate = 0.0 if deterministic else dropout_rate
+
     def ours() -> jax.Array:
         q, k, v = promote_dtype((query, key, value), dtype=dtype)
         return _attention.attention(
-            q, k, v, bias, mask, is_causal, local_window_size, implementation
+            *(q, k, v, bias, mask, is_causal, local_window_size),
+            *(rate, dropout_rng, implementation),
         )
 
     def flaxs() -> jax.Array:
@@ -108,10 +113,8 @@ def attention_fn(
             promote_dtype,
         )
 
-    flax_only = None
-    if _attention.dropout_is_active(deterministic, dropout_rate):
-        flax_only = f"dropout_rate={dropout_rate}"
-    elif module is not None:
+    flax_only = _attention.shared_dropout(broadcast_dropout, rate)
+    if module is not None:
         flax_only = "module, to sow the weights in"
     return _attention.run(flax_only, ours, flaxs, implementation)
 

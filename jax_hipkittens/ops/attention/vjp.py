@@ -1,161 +1,192 @@
-"""The gradient rule of attention by HK kernels: the implementation "hk".
+"""Attention by HK kernels and its derivative: the implementation "hk"."""
 
-Only first derivatives: the kernels themselves have no derivative.
-"""
-
-import functools
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
 
-from jax_hipkittens import _checks
+from jax_hipkittens import _stack
 from jax_hipkittens.ops.attention import kernel
-from jax_hipkittens.ops.attention.masks import Masks
+from jax_hipkittens.ops.attention.scores import Operands, Scores
 from jax_hipkittens.ops.gemm import matmul
 
 # What the forward kernel computed, for the policies of jax.checkpoint: with
 # save_only_these_names(RESIDUAL_NAME) the backward does not run the forward again.
 RESIDUAL_NAME = "jax_hipkittens.attention"
 
-
-class Static(NamedTuple):
-    """What is known at trace time."""
-
-    masks: Masks
-    scale_is_constant: bool
-
-
-class Residuals(NamedTuple):
-    """What the backward needs of the forward; shapes as in ``kernel.backward``."""
-
-    query: jax.Array
-    key: jax.Array
-    value: jax.Array
-    scale: jax.Array
-    query_lengths: jax.Array
-    key_lengths: jax.Array
-    out: jax.Array
-    lse: jax.Array
-
-
-_Outputs = tuple[jax.Array, jax.Array]
+_QUERY, _KEY, _VALUE = range(3)
+_SCALE, _BIAS, _SINKS, _SLOPES = map(
+    Operands._fields.index, ("scale", "bias", "sinks", "slopes")
+)
 
 
 def attention(
-    query: jax.Array,
-    key: jax.Array,
-    value: jax.Array,
-    bias: jax.Array | None,
-    mask: jax.Array | None,
-    scale: jax.Array | float,
-    query_lengths: jax.Array | None,
-    key_lengths: jax.Array | None,
-    *,
-    masks: Masks,
-    with_lse: bool,
-) -> tuple[jax.Array, jax.Array | None]:
+    operands: Operands, *, scores: Scores, strict: bool
+) -> tuple[jax.Array, jax.Array]:
     """As ``reference.attention``, by HK kernels.
 
     Raises:
       NotImplementedError: HK kernels cannot serve the call.
     """
-    kernel.require(query, key, bias, mask)
-    batch, queries = query.shape[:2]
-    if query_lengths is None:
-        query_lengths = jnp.full((batch,), queries, jnp.int32)
-    if key_lengths is None:
-        key_lengths = jnp.full((batch,), key.shape[1], jnp.int32)
-    static = Static(masks, _checks.is_number(scale))
-    out, lse = _attention(
-        static,
-        *(query, key, value, jnp.asarray(scale, jnp.float32)),
-        *(query_lengths, key_lengths),
-    )
-    return out, lse if with_lse else None
+    kernel.require(operands.query, operands.value)
+    out, lse = _stack.apply(_Attention(scores, strict), whole(operands, scores))
+    return out, lse
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attention(
-    static: Static,
-    query: jax.Array,
-    key: jax.Array,
-    value: jax.Array,
-    scale: jax.Array,
-    query_lengths: jax.Array,
-    key_lengths: jax.Array,
-) -> _Outputs:
-    return kernel.forward(
-        query, key, value, scale, query_lengths, key_lengths, static.masks
-    )
+def whole(operands: Operands, scores: Scores) -> Operands:
+    """Operands with what may be left out filled in, of the handlers' dtypes."""
+    axis = 2 if scores.layout == "BNTH" else 1
 
+    def full(given: Any, of: jax.Array) -> jax.Array:
+        if given is not None:
+            return given
+        return jnp.full(of.shape[:1], of.shape[axis], jnp.int32)
 
-def _attention_forward(
-    static: Static,
-    query: jax.Array,
-    key: jax.Array,
-    value: jax.Array,
-    scale: jax.Array,
-    query_lengths: jax.Array,
-    key_lengths: jax.Array,
-) -> tuple[_Outputs, Residuals]:
-    operands = query, key, value, scale, query_lengths, key_lengths
-    out, lse = (
-        checkpoint_name(x, RESIDUAL_NAME)
-        for x in kernel.forward(*operands, static.masks)
-    )
-    return (out, lse), Residuals(*operands, out, lse)
+    def as_f32(x: Any) -> Any:
+        return None if x is None else x.astype(jnp.float32)
 
-
-def _attention_backward(
-    static: Static, residuals: Residuals, cotangents: _Outputs
-) -> tuple[jax.Array | None, ...]:
-    d_query, d_key, d_value = _backward(residuals, cotangents, static.masks)
-    d_scale = None  # zero: nothing depends on a constant
-    if not static.scale_is_constant:
-        d_scale = _scale_cotangent(residuals, cotangents, static.masks)
-    return d_query, d_key, d_value, d_scale, None, None
-
-
-_attention.defvjp(_attention_forward, _attention_backward)
-
-
-def _backward(
-    residuals: Residuals, cotangents: _Outputs, masks: Masks
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    query, key, value, scale, query_lengths, key_lengths, out, lse = residuals
-    return kernel.backward(
-        *(query, key, value, out, lse, *cotangents),
-        *(scale, query_lengths, key_lengths, masks),
+    bias = operands.bias
+    if bias is not None and bias.dtype != operands.query.dtype:
+        bias = bias.astype(jnp.float32)
+    return operands._replace(
+        query_lengths=full(operands.query_lengths, operands.query),
+        key_lengths=full(operands.key_lengths, operands.key),
+        scale=jnp.asarray(operands.scale, jnp.float32),
+        bias=bias,
+        sinks=as_f32(operands.sinks),
+        slopes=as_f32(operands.slopes),
     )
 
 
-def _scale_cotangent(
-    residuals: Residuals, cotangents: _Outputs, masks: Masks
-) -> jax.Array:
-    """The cotangent of the scale: sum over t, s of dlogit[t, s] * dot(q[t], k[s]).
+@dataclasses.dataclass(frozen=True)
+class _Attention(_stack.Op):
+    """Outputs out and lse, both kept for gradients, as are all operands."""
 
-    The kernel gives ``scale * dlogit @ k`` as the query's cotangent. Run once more in
-    f32 on ``scale * query`` with a scale of one, it gives ``dlogit @ k``, whose product
-    with the query is right for every scale, zero included. The forward runs again too:
-    in this sum over all queries the rounding of its output would show. Where nobody
-    asks for this cotangent, jit removes the calls.
-    """
-    query, key, value = (x.astype(jnp.float32) for x in residuals[:3])
-    operands = (
-        query * residuals.scale,
-        key,
-        value,
-        jnp.ones_like(residuals.scale),
-        residuals.query_lengths,
-        residuals.key_lengths,
-    )
-    wide = Residuals(*operands, *kernel.forward(*operands, masks))
-    d_out, d_lse = cotangents
-    d_logit_key, _, _ = _backward(wide, (d_out.astype(jnp.float32), d_lse), masks)
-    products = query * d_logit_key
-    return _sum(products.reshape(-1, products.shape[-1]))
+    scores: Scores
+    strict: bool
+
+    residual_name = RESIDUAL_NAME
+    outputs = 2
+    saved = (0, 1)
+
+    def run(self, operands: _stack.Arrays, with_more: bool) -> list[jax.Array]:
+        return _stack.run(self._forward(operands), operands)
+
+    def _forward(self, operands: _stack.Arrays) -> kernel.Forward:
+        present = tuple(x is not None for x in operands)
+        return kernel.Forward(present, self.strict, self.scores)
+
+    def residuals(
+        self, operands: _stack.Arrays, results: _stack.Arrays, wanted: Sequence[int]
+    ) -> _stack.Arrays:
+        return (*operands, *results)
+
+    def tangent(
+        self, residuals: _stack.Arrays, tangents: _stack.Arrays, wanted: Sequence[int]
+    ) -> Sequence[jax.Array]:
+        operands = residuals[:-2]
+        of_wanted = self._reference(operands, wanted)
+        return jax.jvp(of_wanted, [operands[i] for i in wanted], list(tangents))[1]
+
+    def _reference(self, operands: _stack.Arrays, wanted: Sequence[int]) -> Any:
+        """The outputs by plain JAX, as a function of the operands ``wanted``."""
+
+        def of_wanted(*values: jax.Array) -> tuple[jax.Array, ...]:
+            given = list(operands)
+            for i, value in zip(wanted, values, strict=True):
+                given[i] = value
+            return self._by_reference(given)
+
+        return of_wanted
+
+    def _by_reference(self, operands: _stack.Arrays) -> tuple[jax.Array, ...]:
+        forward = self._forward(operands)
+        present = [x for x in operands if x is not None]
+        return tuple(forward.flattened(forward.flat_reference, present))
+
+    def pullback(
+        self, residuals: _stack.Arrays, cotangents: _stack.Arrays, wanted: _stack.Kinds
+    ) -> Sequence[jax.Array]:
+        *operands, out, lse = residuals
+        d_out, d_lse = (
+            jnp.zeros_like(x) if c is None else c
+            for x, c in zip((out, lse), cotangents, strict=True)
+        )
+        rows = out, lse, d_out, d_lse
+        found: dict[int, jax.Array] = {}
+        if {_QUERY, _KEY, _VALUE, _BIAS} & wanted.keys():
+            results = self._backward(operands, rows, with_bias=_BIAS in wanted)
+            found |= zip((_QUERY, _KEY, _VALUE, _BIAS), results, strict=False)
+        if _SCALE in wanted:
+            found[_SCALE] = self._scale_cotangent(operands, d_out, d_lse)
+        if _SINKS in wanted:
+            found[_SINKS] = self._sink_cotangent(Operands(*operands), *rows)
+        if _SLOPES in wanted:  # Rarely learnt: not worth a kernel.
+            slopes = [operands[_SLOPES]]
+            _, pull = jax.vjp(self._reference(operands, [_SLOPES]), *slopes)
+            (found[_SLOPES],) = pull((d_out, d_lse))
+        return [found[i].astype(kind.dtype) for i, kind in wanted.items()]
+
+    def _backward(
+        self, operands: _stack.Arrays, rows: Sequence[jax.Array], *, with_bias: bool
+    ) -> list[jax.Array]:
+        given = (*operands[:3], *rows, *operands[3:])
+        present = tuple(x is not None for x in given)
+        backward = kernel.Backward(present, self.strict, self.scores, with_bias)
+        return _stack.run(backward, given)
+
+    def _scale_cotangent(
+        self, operands: _stack.Arrays, d_out: jax.Array, d_lse: jax.Array
+    ) -> jax.Array:
+        """The cotangent of the scale: sum over t, s of dlogit[t, s] * dot(q[t], k[s]).
+
+        The kernel gives ``scale * dlogit @ k`` as the query's cotangent. Run once more
+        in f32 on ``scale * query`` with a scale of one, it gives ``dlogit @ k``, whose
+        product with the query is right for every scale, zero included. The forward runs
+        again too: in this sum over all queries the rounding of its output would show.
+        """
+        given = Operands(*operands)
+        query, key, value = (x.astype(jnp.float32) for x in operands[:3])
+        wide = given._replace(
+            query=query * given.scale.reshape(-1, 1, 1, 1),
+            key=key,
+            value=value,
+            scale=jnp.ones_like(given.scale),
+            bias=None if given.bias is None else given.bias.astype(jnp.float32),
+        )
+        out, lse = self.run(wide, False)
+        rows = out, lse, d_out.astype(jnp.float32), d_lse
+        d_logit_key = self._backward(wide, rows, with_bias=False)[0]
+        products = (query * d_logit_key).reshape(-1, query.shape[-1])
+        return _sum(products).reshape(given.scale.shape)
+
+    def _sink_cotangent(
+        self,
+        operands: Operands,
+        out: jax.Array,
+        lse: jax.Array,
+        d_out: jax.Array,
+        d_lse: jax.Array,
+    ) -> jax.Array:
+        """Per head, sum over b, t of P_sink * (d_lse - sum over e of d_out * out).
+
+        P_sink = exp(sink - lse) is the sink's probability.
+        """
+        dots = jnp.einsum(
+            "...e,...e->...", d_out, out, preferred_element_type=jnp.float32
+        )
+        if self.scores.layout == "BTNH":
+            dots = dots.swapaxes(1, 2)
+        seen = lse != -jnp.inf
+        sinks = operands.sinks[:, :, None]
+        probability = jnp.where(seen, jnp.exp(sinks - jnp.where(seen, lse, 0)), 0)
+        terms = probability * (d_lse - dots)  # [B,N,T]
+        by_head = terms.swapaxes(0, 1).reshape(terms.shape[1], -1)
+        ones = jnp.ones(by_head.shape[1], terms.dtype)
+        total = matmul(by_head, ones, implementation="hk")
+        return total.reshape(operands.sinks.shape)
 
 
 def _sum(x: jax.Array) -> jax.Array:

@@ -35,8 +35,8 @@ def matmul(
 
     Products are summed in f32, bias and activation are applied in f32, and the result
     is rounded once. HK kernels serve bfloat16, float16 and float32; run twice they
-    give the same bits. First derivatives only. For transposed operands, which the
-    kernels read as they lie, see :func:`dot_general`.
+    give the same bits. Forward mode and second derivatives are computed by XLA. For
+    transposed operands, which the kernels read as they lie, see :func:`dot_general`.
 
     Axis letters: M rows of a, N columns of b, K contracted; ``...`` are batch axes,
     broadcast as in ``jnp.matmul``.
@@ -96,7 +96,8 @@ def dot_general(
     HK kernels serve two operands of one dtype, bfloat16, float16 or float32, with any
     dimension numbers. An operand whose axes lie in the order batch, free, contracted or
     batch, contracted, free is read as it lies; one in another order is transposed
-    first. Products are summed in f32 and rounded once. First derivatives only.
+    first. Products are summed in f32 and rounded once. Forward mode and second
+    derivatives are computed by XLA.
 
     Args:
       lhs: an array of any rank.

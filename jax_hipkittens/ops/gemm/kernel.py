@@ -1,34 +1,24 @@
 """Matrix products by HK kernels: what they can serve, and the call to them.
 
-Axis letters: B batch, M rows of a, N columns of b, K contracted.
+Axis letters: B batch, M rows of a, N columns of b, K contracted; ``m...``, ``n...`` and
+``k...`` are any number of axes that make up M, N and K.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_hipkittens import _checks, _ffi
+from jax_hipkittens import _checks, _ffi, _partition, _stack
+from jax_hipkittens.ops.gemm import reference
 
 DTYPES = ("bfloat16", "float16", "float32")
 _ACTIVATIONS = {None: 0, "gelu": 1, "silu": 2, "gelu_exact": 3}
-
-
-class Gemm(NamedTuple):
-    """The static part of a product ``activation(op(a) @ op(b) + bias)``.
-
-    Attributes:
-      trans_a: a is stored [K,M] rather than [M,K].
-      trans_b: b is stored [N,K] rather than [K,N].
-      dtype: of the result.
-      activation: None, "gelu" (tanh approximation), "gelu_exact" or "silu".
-    """
-
-    trans_a: bool
-    trans_b: bool
-    dtype: np.dtype[Any]
-    activation: str | None = None
+_M, _N, _K = "abcdefgh", "ijklmnop", "qrstuvwx"
 
 
 def require(
@@ -49,6 +39,9 @@ def require(
         raise _checks.limit(f"results of dtype {served}", dtype.name)
     if bias is not None and bias.dtype.name not in DTYPES:
         raise _checks.limit(f"a bias of dtype {served}", bias.dtype.name)
+    most = len(_M)
+    if max(a.ndim, b.ndim) > most:
+        raise _checks.limit(f"up to {most} axes", f"{max(a.ndim, b.ndim)}")
     named = precision if isinstance(precision, tuple) else (precision,)
     if not all(p is None or isinstance(p, jax.lax.Precision) for p in named):
         raise _checks.limit(
@@ -56,26 +49,127 @@ def require(
         )
 
 
-def gemm(
-    a: jax.Array,
-    b: jax.Array,
-    bias: jax.Array | None,
-    static: Gemm,
-    with_preactivation: bool = False,
-) -> tuple[jax.Array, ...]:
-    """a [Ba,M,K] or [Ba,K,M], b [Bb,K,N] or [Bb,N,K], bias [N] -> c [B,M,N].
+@dataclasses.dataclass(frozen=True)
+class Gemm(_stack.Kernel):
+    """c = activation(z), z = op(a) @ op(b) + bias: gives c, and z ``with_z``.
 
-    Ba and Bb are B or 1. Returns (c,), or (c, z) with the pre-activation z like c.
+    Attributes:
+      m, n, k: how many axes make up M, N and K.
+      trans_a: a lies [...,k...,m...] rather than [...,m...,k...].
+      trans_b: b lies [...,n...,k...] rather than [...,k...,n...].
+      dtype: of the results [...,m...,n...].
+      activation: None, "gelu" (tanh approximation), "gelu_exact" or "silu".
     """
-    m = a.shape[2] if static.trans_a else a.shape[1]
-    n = b.shape[1] if static.trans_b else b.shape[2]
-    batch = a.shape[0] if b.shape[0] == 1 else b.shape[0]
-    result = _ffi.result(a, (batch, m, n), static.dtype)
-    return _ffi.call(
-        "gemm",
-        (result, result) if with_preactivation else (result,),
-        *(a, b, jnp.zeros((0,), jnp.float32) if bias is None else bias),
-        trans_a=static.trans_a,
-        trans_b=static.trans_b,
-        activation=_ACTIVATIONS[static.activation],
-    )
+
+    m: int
+    n: int
+    k: int
+    trans_a: bool
+    trans_b: bool
+    dtype: np.dtype[Any]
+    activation: str | None = None
+    with_z: bool = False
+
+    name = "gemm"
+    sums_over_devices = True
+
+    @property
+    def ranks(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.m + self.k, self.k + self.n, self.n)
+
+    def _sizes(
+        self, operands: Sequence[Any]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """The sizes of m..., n... and k...."""
+        a, b = (
+            x.shape[x.ndim - rank :]
+            for x, rank in zip(operands[:2], self.ranks, strict=False)
+        )
+        rows = a[self.k :] if self.trans_a else a[: self.m]
+        columns = b[: self.n] if self.trans_b else b[self.k :]
+        return rows, columns, a[: self.k] if self.trans_a else a[self.m :]
+
+    def types(self, operands: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
+        rows, columns, _ = self._sizes(operands)
+        return [(rows + columns, self.dtype)] * (2 if self.with_z else 1)
+
+    def letters(
+        self, operands: Sequence[Any]
+    ) -> tuple[Sequence[str], Sequence[str], str]:
+        m, n, k = _M[: self.m], _N[: self.n], _K[: self.k]
+        a = k + m if self.trans_a else m + k
+        b = n + k if self.trans_b else k + n
+        return (a, b, n), [m + n] * (2 if self.with_z else 1), m + n + k
+
+    def flat(
+        self, part: _partition.Part, operands: Sequence[Any]
+    ) -> Sequence[jax.Array]:
+        a, b, bias = self._matrices(operands)
+        rows, columns, _ = self._sizes(operands)
+        contracted = _K[: self.k]
+        if any(part.count(letter) > 1 for letter in contracted):
+            plain = dataclasses.replace(self, activation=None, with_z=False)
+            plain = dataclasses.replace(plain, dtype=np.dtype(np.float32))
+            (z,) = plain.call(a, b, None)
+            z = z.reshape(max(a.shape[0], b.shape[0]), -1, math.prod(columns))
+            found: Sequence[jax.Array] = self._epilogue(part.sum(z, contracted), bias)
+        else:
+            found = self.call(a, b, bias)
+        batch = max(x.shape[0] for x in operands if x is not None)
+        return [x.reshape(batch, *rows, *columns) for x in found]
+
+    def _matrices(
+        self, operands: Sequence[Any]
+    ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+        """a [Ba,M,K] or [Ba,K,M], b [Bb,K,N] or [Bb,N,K], bias [Bc,N]."""
+        a, b, bias = operands
+        m, n, k = (math.prod(sizes) for sizes in self._sizes(operands))
+        a = a.reshape(a.shape[0], *((k, m) if self.trans_a else (m, k)))
+        b = b.reshape(b.shape[0], *((n, k) if self.trans_b else (k, n)))
+        return a, b, None if bias is None else bias.reshape(bias.shape[0], n)
+
+    def call(
+        self, a: jax.Array, b: jax.Array, bias: jax.Array | None
+    ) -> Sequence[jax.Array]:
+        """a [Ba,M,K] or [Ba,K,M], b [Bb,K,N] or [Bb,N,K], bias [Bc,N] -> [B,M,N] each.
+
+        Ba, Bb and Bc are B or 1.
+        """
+        batch = max(a.shape[0], b.shape[0], 1 if bias is None else bias.shape[0])
+        if max(a.shape[0], b.shape[0]) < batch:  # A bias for each of the batch alone.
+            a = jnp.broadcast_to(a, (batch, *a.shape[1:]))
+        shared_b = b.shape[0] == 1 and (bias is None or bias.shape[0] == 1)
+        if a.shape[0] > 1 and shared_b and not self.trans_a:
+            a = a.reshape(1, a.shape[0] * a.shape[1], a.shape[2])
+        m = a.shape[2] if self.trans_a else a.shape[1]
+        n = b.shape[1] if self.trans_b else b.shape[2]
+        if bias is not None and bias.shape[0] == 1:
+            bias = bias[0]
+        result = _ffi.result(a, (max(a.shape[0], b.shape[0]), m, n), self.dtype)
+        return _ffi.call(
+            "gemm",
+            (result, result) if self.with_z else (result,),
+            *(a, b, jnp.zeros((0,), jnp.float32) if bias is None else bias),
+            trans_a=self.trans_a,
+            trans_b=self.trans_b,
+            activation=_ACTIVATIONS[self.activation],
+        )
+
+    def flat_reference(self, operands: Sequence[Any]) -> Sequence[jax.Array]:
+        a, b, bias = self._matrices(operands)
+        rows, columns, _ = self._sizes(operands)
+        batch = max(x.shape[0] for x in operands if x is not None)
+        a, b = (jnp.broadcast_to(x, (batch, *x.shape[1:])) for x in (a, b))
+        contracted = (1 if self.trans_a else 2,), (2 if self.trans_b else 1,)
+        z = jax.lax.dot_general(
+            a, b, (contracted, ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        found = self._epilogue(z, bias)
+        return [x.reshape(batch, *rows, *columns) for x in found]
+
+    def _epilogue(self, z: jax.Array, bias: jax.Array | None) -> list[jax.Array]:
+        """What the kernel does to f32 sums z [B,M,N]; bias [Bc,N]."""
+        if bias is not None:
+            z = z + bias.astype(jnp.float32)[:, None, :]
+        c = reference.ACTIVATIONS[self.activation](z)
+        return [x.astype(self.dtype) for x in ((c, z) if self.with_z else (c,))]

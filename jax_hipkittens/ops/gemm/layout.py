@@ -5,7 +5,6 @@ order batch, free, contracted or batch, contracted, free: the kernel reads eithe
 operand whose axes lie in neither order is transposed by XLA first.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -39,37 +38,27 @@ class Contraction(NamedTuple):
             rhs_contracted,
         )
 
-    def result_shape(self, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> Axes:
-        """The shape [batch..., lhs free..., rhs free...] for operands so shaped."""
-        left = (*self.lhs_batch, *self.lhs_free)
-        return (*(lhs[axis] for axis in left), *(rhs[axis] for axis in self.rhs_free))
-
 
 def left_operand(lhs: jax.Array, axes: Contraction) -> tuple[jax.Array, bool]:
-    """``lhs`` as (a, trans_a): [B,M,K] and False, or [B,K,M] and True."""
-    return _matrices(lhs, axes.lhs_batch, axes.lhs_free, axes.lhs_contracted)
+    """``lhs`` as (a, trans_a): [batch, free, contracted] and False, or the last two
+    exchanged and True."""
+    return _ordered(lhs, axes.lhs_batch, axes.lhs_free, axes.lhs_contracted)
 
 
 def right_operand(rhs: jax.Array, axes: Contraction) -> tuple[jax.Array, bool]:
-    """``rhs`` as (b, trans_b): [B,K,N] and False, or [B,N,K] and True."""
-    return _matrices(rhs, axes.rhs_batch, axes.rhs_contracted, axes.rhs_free)
+    """``rhs`` as (b, trans_b): [batch, contracted, free] and False, or the last two
+    exchanged and True."""
+    return _ordered(rhs, axes.rhs_batch, axes.rhs_contracted, axes.rhs_free)
 
 
 def _others(ndim: int, taken: Axes) -> Axes:
     return tuple(axis for axis in range(ndim) if axis not in taken)
 
 
-def _matrices(
+def _ordered(
     x: jax.Array, batch: Axes, rows: Axes, columns: Axes
 ) -> tuple[jax.Array, bool]:
-    """x as [B, rows, columns] and False, or as [B, columns, rows] and True."""
-
-    def size(axes: Axes) -> int:
-        return math.prod(x.shape[axis] for axis in axes)
-
-    order = (*batch, *columns, *rows)
-    if order == tuple(range(x.ndim)) and rows and columns:
-        return x.reshape(size(batch), size(columns), size(rows)), True
+    if (*batch, *columns, *rows) == tuple(range(x.ndim)) and rows and columns:
+        return x, True
     # A transposition in the order that x has already is none.
-    x_ordered = x.transpose(*batch, *rows, *columns)
-    return x_ordered.reshape(size(batch), size(rows), size(columns)), False
+    return x.transpose(*batch, *rows, *columns), False

@@ -1,42 +1,26 @@
-"""Matrix products by HK kernels and their gradient rule: the implementation "hk".
+"""Matrix products by HK kernels and their derivative: the implementation "hk".
 
 Every product, backward ones included, is one kernel call that reads its operands as
-they lie. Only first derivatives: the kernels themselves have no derivative.
-
-Axis letters: B batch, M rows of a, N columns of b, K contracted.
+they lie.
 """
 
+import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.ad_checkpoint import checkpoint_name
 
+from jax_hipkittens import _stack
 from jax_hipkittens.ops.gemm import kernel, reference
 from jax_hipkittens.ops.gemm.kernel import Gemm
 from jax_hipkittens.ops.gemm.layout import Contraction, left_operand, right_operand
 
 # What the forward kernel computed, for the policies of jax.checkpoint.
 RESIDUAL_NAME = "jax_hipkittens.gemm"
-
-
-class Residuals(NamedTuple):
-    """What the backward needs of the forward.
-
-    Attributes:
-      a: [Ba,M,K] or [Ba,K,M].
-      b: [Bb,K,N] or [Bb,N,K].
-      bias: [N] or None.
-      z: the pre-activation [B,M,N]; None without an activation.
-    """
-
-    a: jax.Array
-    b: jax.Array
-    bias: jax.Array | None
-    z: jax.Array | None
 
 
 def matmul(
@@ -47,6 +31,7 @@ def matmul(
     activation: str | None,
     precision: Any,
     dtype: np.dtype[Any],
+    strict: bool,
 ) -> jax.Array:
     """As ``reference.matmul``, by an HK kernel.
 
@@ -54,15 +39,18 @@ def matmul(
       NotImplementedError: HK kernels cannot serve the call.
     """
     kernel.require(a, b, dtype, precision, bias)
-    rows = a.shape[-2:-1]
-    columns = b.shape[-1:] if b.ndim > 1 else ()
+    rows, columns = min(a.ndim - 1, 1), min(b.ndim - 1, 1)
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = _matrices(a if a.ndim > 1 else a[None, :], batch)
-    right = _matrices(b if b.ndim > 1 else b[:, None], batch)
-    if right.shape[0] == 1:
-        left = left.reshape(1, left.shape[0] * left.shape[1], left.shape[2])
-    c = _gemm(Gemm(False, False, dtype, activation), left, right, bias)
-    return c.reshape(batch + rows + columns)
+    if math.prod(b.shape[:-2]) == 1 and len(batch) == max(a.ndim - 2, 0):
+        # One matrix b: a's batch axes are more rows.
+        b = b.reshape(b.shape[-2:])
+        rows, batch = a.ndim - 1, ()
+    else:
+        a, b = _with_batch(a, batch), _with_batch(b, batch)
+        bias = None if bias is None else bias.reshape((1,) * len(batch) + bias.shape)
+    present = (True, True, bias is not None)
+    gemm = Gemm(present, strict, rows, columns, 1, False, False, dtype, activation)
+    return _stack.apply(_Product(gemm), (a, b, bias))[0]
 
 
 def dot_general(
@@ -73,6 +61,7 @@ def dot_general(
     precision: Any,
     preferred_element_type: Any,
     out_sharding: Any,
+    strict: bool,
 ) -> jax.Array:
     """As ``jax.lax.dot_general``, by an HK kernel.
 
@@ -90,107 +79,178 @@ def dot_general(
     axes = Contraction.of(lhs.ndim, rhs.ndim, dimension_numbers)
     a, trans_a = left_operand(lhs, axes)
     b, trans_b = right_operand(rhs, axes)
-    c = _gemm(Gemm(trans_a, trans_b, dtype), a, b, None)
-    return c.reshape(axes.result_shape(lhs.shape, rhs.shape))
+    counts = len(axes.lhs_free), len(axes.rhs_free), len(axes.lhs_contracted)
+    gemm = Gemm((True, True, False), strict, *counts, trans_a, trans_b, dtype)
+    return _stack.apply(_Product(gemm), (a, b, None))[0]
 
 
-def _matrices(x: jax.Array, batch: tuple[int, ...]) -> jax.Array:
-    """[..., R, C] -> [prod(batch), R, C], or [1, R, C] if x is one matrix."""
-    if math.prod(x.shape[:-2]) != 1:
-        x = jnp.broadcast_to(x, batch + x.shape[-2:])
-    return x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+def _with_batch(x: jax.Array, batch: tuple[int, ...]) -> jax.Array:
+    """[..., R, C] -> [batch..., R, C], or [1..., R, C] if x is one matrix."""
+    if math.prod(x.shape[:-2]) == 1:
+        return x.reshape((1,) * len(batch) + x.shape[-2:])
+    return jnp.broadcast_to(x, batch + x.shape[-2:])
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _gemm(
-    static: Gemm, a: jax.Array, b: jax.Array, bias: jax.Array | None
-) -> jax.Array:
-    return kernel.gemm(a, b, bias, static)[0]
+@dataclasses.dataclass(frozen=True)
+class _Product(_stack.Op):
+    """The outputs are c; with an activation, gradients need z too.
+
+    Each operand's leading axes are those of c, or all of size 1.
+    """
+
+    gemm: Gemm
+
+    residual_name = RESIDUAL_NAME
+
+    @property
+    def saved(self) -> tuple[int, ...]:  # type: ignore[override]
+        return () if self.gemm.activation is None else (1,)
+
+    def run(self, operands: _stack.Arrays, with_more: bool) -> list[jax.Array]:
+        with_z = with_more and self.gemm.activation is not None
+        return _stack.run(dataclasses.replace(self.gemm, with_z=with_z), operands)
+
+    def residuals(
+        self, operands: _stack.Arrays, results: _stack.Arrays, wanted: Sequence[int]
+    ) -> _stack.Arrays:
+        a, b, bias = operands
+        linear = self.gemm.activation is None
+        keep_a, keep_b = not linear or 1 in wanted, not linear or 0 in wanted
+        z = None if linear else results[1]
+        return (a if keep_a else None, b if keep_b else None, bias, z)
+
+    def tangent(
+        self, residuals: _stack.Arrays, tangents: _stack.Arrays, wanted: Sequence[int]
+    ) -> Sequence[jax.Array]:
+        a, b, bias, _ = residuals
+        given = dict(zip(wanted, tangents, strict=True))
+        terms = []
+        if 0 in given:
+            terms.append(self._sums(given[0], b))
+        if 1 in given:
+            terms.append(self._sums(a, given[1]))
+        if 2 in given:
+            terms.append(self._over_rows(given[2]))
+        dz = functools.reduce(jnp.add, terms)
+        if self.gemm.activation is None:
+            return [dz.astype(self.gemm.dtype)]
+        z = self._sums(a, b)
+        if bias is not None:
+            z = z + self._over_rows(bias)
+        slope = _slope(self.gemm.activation, z)
+        return [(slope * dz).astype(self.gemm.dtype)]
+
+    def _sums(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """op(a) @ op(b) in f32 by plain JAX."""
+        plain = dataclasses.replace(
+            self.gemm,
+            present=(True, True, False),
+            activation=None,
+            dtype=np.dtype(np.float32),
+        )
+        return plain.flattened(plain.flat_reference, (a, b))[0]
+
+    def _over_rows(self, bias: jax.Array) -> jax.Array:
+        """bias [...,n...] as f32 [...,1...,n...], to be added to the rows."""
+        lead = bias.shape[: bias.ndim - self.gemm.n]
+        columns = bias.shape[bias.ndim - self.gemm.n :]
+        shape = (*lead, *(1,) * self.gemm.m, *columns)
+        return bias.astype(jnp.float32).reshape(shape)
+
+    def pullback(
+        self, residuals: _stack.Arrays, cotangents: _stack.Arrays, wanted: _stack.Kinds
+    ) -> Sequence[jax.Array]:
+        a, b, _, z = residuals
+        (d_c,) = cotangents
+        d_z = d_c
+        if z is not None:
+            d_z = _activation_cotangent(self.gemm.activation, z, d_c)
+        found: dict[int, Any] = {}
+        if 2 in wanted:  # sums d_z unrounded
+            found[2] = self._bias_cotangent(d_z, wanted[2])
+        d_z = d_z.astype(d_c.dtype)
+        if 0 in wanted:
+            found[0] = self._left_cotangent(d_z, b, wanted[0])
+        if 1 in wanted:
+            found[1] = self._right_cotangent(d_z, a, wanted[1])
+        return [found[i] for i in wanted]
+
+    def _left_cotangent(self, d_z: jax.Array, b: jax.Array, a: Any) -> jax.Array:
+        """The cotangent of a: ``d_z @ op(b)^T``, or its transpose if a is."""
+        g = self.gemm
+        if g.trans_a:
+            return self._product((b, g.trans_b), (d_z, True), (g.k, g.m, g.n), a)
+        return self._product((d_z, False), (b, not g.trans_b), (g.m, g.k, g.n), a)
+
+    def _right_cotangent(self, d_z: jax.Array, a: jax.Array, b: Any) -> jax.Array:
+        """The cotangent of b: ``op(a)^T @ d_z``, or its transpose if b is."""
+        g = self.gemm
+        if g.trans_b:
+            return self._product((d_z, True), (a, g.trans_a), (g.n, g.k, g.m), b)
+        return self._product((a, not g.trans_a), (d_z, False), (g.k, g.n, g.m), b)
+
+    def _product(
+        self,
+        left: tuple[jax.Array, bool],
+        right: tuple[jax.Array, bool],
+        counts: tuple[int, int, int],
+        primal: Any,
+    ) -> jax.Array:
+        """op(x) @ op(y) with the shape and dtype of ``primal``, summed over the batch.
+
+        The kernel wants one dtype: operands that differ, as when the result of the
+        forward was f32 and its operands were not, meet in f32, as in ``jax.lax``.
+        """
+        (x, trans_x), (y, trans_y) = left, right
+        m, n, k = counts
+        dtype = x.dtype if x.dtype == y.dtype else jnp.float32
+        x, y = x.astype(dtype), y.astype(dtype)
+        lead = len(primal.shape) - m - n
+        batch = jnp.broadcast_shapes(x.shape[:lead], y.shape[:lead])
+        summed = batch != primal.shape[:lead]
+        if summed and trans_x and not trans_y:  # The batch can be contracted as well.
+            x = jnp.broadcast_to(x, batch + x.shape[lead:])
+            y = jnp.broadcast_to(y, batch + y.shape[lead:])
+            k, summed = k + lead, False
+        out = np.dtype(jnp.float32) if summed else primal.dtype
+        gemm = Gemm(
+            (True, True, False), self.gemm.strict, m, n, k, trans_x, trans_y, out
+        )
+        (c,) = _stack.run(gemm, (x, y, None))
+        if summed:
+            c = _sum_leading(c, lead, primal.dtype, self.gemm.strict)
+        return c.reshape(primal.shape)
+
+    def _bias_cotangent(self, d_z: jax.Array, bias: Any) -> jax.Array:
+        summed = d_z.ndim - self.gemm.n
+        total = _sum_leading(d_z, summed, bias.dtype, self.gemm.strict)
+        return total.reshape(bias.shape)
 
 
-def _gemm_forward(
-    static: Gemm, a: jax.Array, b: jax.Array, bias: jax.Array | None
-) -> tuple[jax.Array, Residuals]:
-    if static.activation is None:
-        return kernel.gemm(a, b, bias, static)[0], Residuals(a, b, bias, None)
-    c, z = kernel.gemm(a, b, bias, static, with_preactivation=True)
-    return c, Residuals(a, b, bias, checkpoint_name(z, RESIDUAL_NAME))
+def _slope(activation: str | None, z: jax.Array) -> jax.Array:
+    """The activation's derivative at z, in f32.
 
-
-def _gemm_backward(
-    static: Gemm, residuals: Residuals, d_c: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-    a, b, bias, z = residuals
-    d_z = d_c
-    if z is not None:
-        d_z = _activation_cotangent(static.activation, z, d_c)
-    d_bias = None
-    if bias is not None:
-        d_bias = _sum_rows(d_z, bias.dtype)
-    d_z = d_z.astype(d_c.dtype)
-    return (
-        _left_cotangent(static, a, b, d_z),
-        _right_cotangent(static, a, b, d_z),
-        d_bias,
-    )
-
-
-_gemm.defvjp(_gemm_forward, _gemm_backward)
+    Beyond 100 on either side it is 0 or 1 in f32, and the formulas overflow.
+    """
+    near = jnp.clip(z.astype(jnp.float32), -100, 100)
+    return jax.jvp(reference.ACTIVATIONS[activation], (near,), (jnp.ones_like(near),))[
+        1
+    ]
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _activation_cotangent(
     activation: str | None, z: jax.Array, d_c: jax.Array
 ) -> jax.Array:
-    """The cotangent of the pre-activation, in f32: the bias sums it unrounded.
-
-    Beyond 100 on either side slopes are 0 or 1 in f32, and their formulas overflow.
-    """
-    near = jnp.clip(z.astype(jnp.float32), -100, 100)
-    _, pull = jax.vjp(reference.ACTIVATIONS[activation], near)
-    (d_z,) = pull(d_c.astype(jnp.float32))
-    return d_z
+    """In f32; compiled as one also outside of jit, so that its bits are the same."""
+    return _slope(activation, z) * d_c.astype(jnp.float32)
 
 
-def _left_cotangent(
-    static: Gemm, a: jax.Array, b: jax.Array, d_c: jax.Array
-) -> jax.Array:
-    """The cotangent of a: ``d_c @ op(b)^T``, or its transpose if a lies [K,M]."""
-    if static.trans_a:
-        return _product(b, d_c, static.trans_b, True, a)
-    return _product(d_c, b, False, not static.trans_b, a)
-
-
-def _right_cotangent(
-    static: Gemm, a: jax.Array, b: jax.Array, d_c: jax.Array
-) -> jax.Array:
-    """The cotangent of b: ``op(a)^T @ d_c``, or its transpose if b lies [N,K]."""
-    if static.trans_b:
-        return _product(d_c, a, True, static.trans_a, b)
-    return _product(a, d_c, not static.trans_a, False, b)
-
-
-def _product(
-    x: jax.Array, y: jax.Array, trans_x: bool, trans_y: bool, primal: jax.Array
-) -> jax.Array:
-    """op(x) @ op(y) with the shape and dtype of ``primal``, summed over the batch.
-
-    The kernel wants one dtype: operands that differ, as when the result of the forward
-    was f32 and its operands were not, meet in f32, as in ``jax.lax``.
-    """
-    dtype = x.dtype if x.dtype == y.dtype else jnp.float32
-    summed = primal.shape[0] == 1 and max(x.shape[0], y.shape[0]) != 1
-    static = Gemm(trans_x, trans_y, np.dtype(jnp.float32) if summed else primal.dtype)
-    (c,) = kernel.gemm(x.astype(dtype), y.astype(dtype), None, static)
-    if not summed:
-        return c
-    rows = c.reshape(c.shape[0], 1, math.prod(primal.shape))
-    return _sum_rows(rows, primal.dtype).reshape(primal.shape)
-
-
-def _sum_rows(x: jax.Array, dtype: Any) -> jax.Array:
-    """[B,M,N] -> [N]. XLA's own sums depend on the number of threads; this one not."""
-    rows = x.reshape(1, x.shape[0] * x.shape[1], x.shape[2])
-    ones = jnp.ones((1, 1, rows.shape[1]), x.dtype)
-    (total,) = kernel.gemm(ones, rows, None, Gemm(False, False, np.dtype(dtype)))
-    return total[0, 0]
+def _sum_leading(x: jax.Array, axes: int, dtype: Any, strict: bool) -> jax.Array:
+    """x summed over its first axes. XLA's own sums depend on the number of threads."""
+    if axes == 0:
+        return x.astype(dtype)
+    ones = jnp.ones(x.shape[:axes], x.dtype)
+    counts = 0, x.ndim - axes, axes
+    gemm = Gemm((True, True, False), strict, *counts, False, False, np.dtype(dtype))
+    return _stack.run(gemm, (ones, x, None))[0]

@@ -1,15 +1,20 @@
 """Public norm ops: layer_norm and rms_norm, with fused residual and dropout."""
 
 import math
+from collections.abc import Callable
 from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks, _dispatch
 from jax_hipkittens.ops.norm import kernel, reference, vjp
+
+_IMPLEMENTATIONS: dict[str, Callable[..., tuple[jax.Array, jax.Array]]] = {
+    "hk": vjp.norm,
+    "xla": reference.norm,
+}
 
 
 @overload
@@ -155,56 +160,19 @@ def _norm(
     weight = _row_vector(op, "weight", weight, x.shape[-1])
     bias = _row_vector(op, "bias", bias, x.shape[-1])
     residual = _residual(op, residual, x)
-    _check_numbers(op, config)
-    # As the kernels have it, so that a rate too small for f32 drops nothing anywhere.
-    config = config._replace(dropout_rate=float(np.float32(config.dropout_rate)))
-    seed = _seed(op, config.dropout_rate, dropout_key)
+    rate = _checks.dropout_rate(op, config.dropout_rate)
+    config = kernel.Config(config.kind, _epsilon(op, config.epsilon), rate)
+    seed = jnp.zeros(2, jnp.uint32)
+    if rate > 0:
+        seed = _checks.dropout_seed(op, rate, dropout_key)
     y, h = _dispatch.run(
         op,
         implementation,
-        {"hk": _hk, "xla": _xla},
-        config,
-        x,
-        weight,
-        bias,
-        residual,
-        seed,
+        _IMPLEMENTATIONS,
+        *(x, weight, bias, residual, seed),
+        **config._asdict(),
     )
     return y if residual is None else (y, h)
-
-
-def _hk(
-    config: kernel.Config,
-    x: jax.Array,
-    weight: jax.Array | None,
-    bias: jax.Array | None,
-    residual: jax.Array | None,
-    seed: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    kernel.check(x)
-    rows = (math.prod(x.shape[:-1]), x.shape[-1])
-    # The casts are outside the custom rule, so that their own rules bring the f32
-    # gradients back to the weights' dtypes.
-    y, h = vjp.norm(
-        config,
-        x.reshape(rows),
-        None if residual is None else residual.reshape(rows),
-        None if weight is None else weight.astype(jnp.float32),
-        None if bias is None else bias.astype(jnp.float32),
-        seed,
-    )
-    return y.reshape(x.shape), h.reshape(x.shape)
-
-
-def _xla(
-    config: kernel.Config,
-    x: jax.Array,
-    weight: jax.Array | None,
-    bias: jax.Array | None,
-    residual: jax.Array | None,
-    seed: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    return reference.norm(x, weight, bias, residual, seed, **config._asdict())
 
 
 def _check_x(op: str, x: jax.Array) -> None:
@@ -236,51 +204,10 @@ def _residual(op: str, value: Any, x: jax.Array) -> jax.Array | None:
     return array
 
 
-def _check_numbers(op: str, config: kernel.Config) -> None:
-    for name, value in (
-        ("epsilon", config.epsilon),
-        ("dropout_rate", config.dropout_rate),
-    ):
-        if not _checks.is_number(value):
-            raise _checks.mistake(
-                op,
-                f"{name} to be a number known at trace time",
-                type(value).__name__,
-                "pass a Python float, or mark the argument static in jit",
-            )
-    if not (config.epsilon >= 0 and math.isfinite(config.epsilon)):
+def _epsilon(op: str, epsilon: Any) -> float:
+    _checks.number(op, "epsilon", epsilon)
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise _checks.mistake(
-            op,
-            "epsilon of 0 or more",
-            str(config.epsilon),
-            "1e-6 is the default",
+            op, "epsilon of 0 or more", str(epsilon), "1e-6 is the default"
         )
-    if not 0 <= config.dropout_rate <= 1:
-        raise _checks.mistake(
-            op,
-            "dropout_rate in [0, 1]",
-            str(config.dropout_rate),
-            "it is the share of elements dropped",
-        )
-
-
-def _seed(op: str, rate: float, key: Any) -> jax.Array:
-    """Two words that key the mask's generator, from a key of either style."""
-    if rate == 0:
-        return jnp.zeros(2, jnp.uint32)
-    if key is None:
-        raise _checks.mistake(
-            op,
-            f"dropout_key with dropout_rate={rate}",
-            "None",
-            "pass a key such as jax.random.key(0), or dropout_rate=0 at inference",
-        )
-    try:
-        return jax.random.bits(key, (2,), jnp.uint32)
-    except (TypeError, ValueError) as error:
-        raise _checks.mistake(
-            op,
-            "dropout_key to be one JAX random key",
-            f"{type(key).__name__} ({error})".replace(".)", ")"),
-            "pass a key such as jax.random.key(0)",
-        ) from error
+    return float(epsilon)

@@ -4,10 +4,12 @@ Statistics take two passes (mean first, then the mean square of the differences)
 so that a large common offset does not cancel the variance away.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-from jax_hipkittens.ops.norm.philox import keep_mask, keep_scale
+from jax_hipkittens.ops.philox import keep_mask, keep_scale
 
 
 def _accumulator(x: jax.Array) -> type:
@@ -48,14 +50,63 @@ def norm(
     dropout_rate: float,
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (y, h), both shaped and typed as x; ``kind`` is "layer" or "rms"."""
+    y, h, _, _ = norm_with_statistics(
+        *(x, weight, bias, residual, seed),
+        kind=kind,
+        epsilon=epsilon,
+        dropout_rate=dropout_rate,
+    )
+    return y, h
+
+
+def norm_with_statistics(
+    x: jax.Array,
+    weight: jax.Array | None,
+    bias: jax.Array | None,
+    residual: jax.Array | None,
+    seed: jax.Array | None,
+    *,
+    kind: str,
+    epsilon: float,
+    dropout_rate: float,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """(y, h, mean, rstd): as ``norm``, and the rows' statistics, x.shape[:-1]."""
     h = hidden(x, residual, seed, dropout_rate)
     wide = h.astype(_accumulator(h))
+    mean = jnp.mean(wide, axis=-1, keepdims=True)
     if kind == "layer":
-        wide = wide - jnp.mean(wide, axis=-1, keepdims=True)
+        wide = wide - mean
     mean_square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
-    y = wide * jax.lax.rsqrt(mean_square + jnp.asarray(epsilon, wide.dtype))
+    rstd = jax.lax.rsqrt(mean_square + jnp.asarray(epsilon, wide.dtype))
+    y = wide * rstd
     if weight is not None:
         y = y * _broadcast_row(weight, y)
     if bias is not None:
         y = y + _broadcast_row(bias, y)
-    return y.astype(x.dtype), h
+    return y.astype(x.dtype), h, mean[..., 0], rstd[..., 0]
+
+
+def pull_back(
+    h: jax.Array,
+    weight: jax.Array | None,
+    dy: jax.Array,
+    dh: jax.Array | None,
+    seed: jax.Array,
+    *,
+    kind: str,
+    epsilon: float,
+    dropout_rate: float,
+) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array]:
+    """(dx, dresidual, dweight, dbias) from the cotangents of y and h; None is zeros."""
+
+    def of_hidden(h: jax.Array, weight: Any, bias: jax.Array) -> jax.Array:
+        rest: dict[str, Any] = dict(kind=kind, epsilon=epsilon, dropout_rate=0.0)
+        return norm(h, weight, bias, None, None, **rest)[0]
+
+    bias = jnp.zeros(h.shape[-1:], _accumulator(h))
+    _, pull = jax.vjp(of_hidden, h, weight, bias)
+    d_hidden, d_weight, d_bias = pull(dy)
+    if dh is not None:
+        d_hidden = d_hidden + dh
+    dx = hidden(d_hidden, None, seed, dropout_rate)
+    return dx, d_hidden, d_weight, d_bias

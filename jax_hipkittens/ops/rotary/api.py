@@ -1,5 +1,6 @@
 """The public rotary op."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,9 +9,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jax_hipkittens import _checks, _dispatch
-from jax_hipkittens.ops.rotary import kernel, reference, vjp
+from jax_hipkittens.ops.rotary import reference, vjp
 
 _OP = "rotary"
+_IMPLEMENTATIONS: dict[str, Callable[..., jax.Array]] = {
+    "hk": vjp.rotary,
+    "xla": reference.rotary,
+}
 
 
 def rotary(
@@ -62,39 +67,11 @@ def rotary(
     y = _dispatch.run(
         _OP,
         implementation,
-        {"hk": _hk, "xla": _xla},
-        kernel.Config(_checks.flag(_OP, "interleaved", interleaved)),
-        batched,
-        cos,
-        sin,
-        offsets,
+        _IMPLEMENTATIONS,
+        *(batched, cos, sin, offsets),
+        interleaved=_checks.flag(_OP, "interleaved", interleaved),
     )
     return y.reshape(x.shape)
-
-
-def _hk(
-    config: kernel.Config,
-    x: jax.Array,
-    cos: jax.Array,
-    sin: jax.Array,
-    offsets: jax.Array,
-) -> jax.Array:
-    kernel.check(x, cos)
-    # The casts are outside the custom rule, so that their own rules bring the f32
-    # gradients back to the tables' dtypes.
-    return vjp.rotary(
-        config, x, cos.astype(jnp.float32), sin.astype(jnp.float32), offsets
-    )
-
-
-def _xla(
-    config: kernel.Config,
-    x: jax.Array,
-    cos: jax.Array,
-    sin: jax.Array,
-    offsets: jax.Array,
-) -> jax.Array:
-    return reference.rotary(x, cos, sin, offsets, interleaved=config.interleaved)
 
 
 def _table(name: str, value: Any, x: jax.Array) -> jax.Array:

@@ -1,68 +1,98 @@
-"""The differentiation rule of the HK rotary kernel.
+"""The derivative of rotary by HK kernels: the implementation "hk".
 
 The map is linear in x and orthogonal, so x's cotangent is the cotangent of y turned
-back. Both rules call the wrapped op, so it can be differentiated any number of times.
+back.
 """
 
-import functools
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
-from jax.custom_derivatives import SymbolicZero
 
+from jax_hipkittens import _stack
 from jax_hipkittens.ops.rotary import kernel, reference
 
 RESIDUAL_NAME = "jax_hipkittens.rotary"
 
 
-class Residuals(NamedTuple):
-    """What the backward reads; x is kept only if the tables are differentiated."""
-
-    cos: jax.Array
-    sin: jax.Array
-    offsets: jax.Array
-    x: jax.Array | None
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def rotary(
-    config: kernel.Config,
     x: jax.Array,
     cos: jax.Array,
     sin: jax.Array,
     offsets: jax.Array,
+    *,
+    interleaved: bool,
+    strict: bool,
 ) -> jax.Array:
-    """x T[B,T,N,D], cos and sin f32[B or 1,P,R/2], offsets s32[B] -> y T[B,T,N,D]."""
-    return kernel.rotary(config, x, cos, sin, offsets)
+    """As ``reference.rotary``, by an HK kernel; differentiable in x, cos and sin.
+
+    Raises:
+      NotImplementedError: the kernel cannot serve the call.
+    """
+    kernel.check(x, cos)
+    # The casts' own rules bring the f32 gradients back to the tables' dtypes.
+    tables = cos.astype(jnp.float32), sin.astype(jnp.float32)
+    op = _Rotary(kernel.Rotary((True,) * 4, strict, interleaved))
+    return _stack.apply(op, (x, *tables, offsets))[0]
 
 
-def _forward(
-    config: kernel.Config, x: Any, cos: Any, sin: Any, offsets: Any
-) -> tuple[jax.Array, Residuals]:
-    # With symbolic zeros, every operand comes as a (value, perturbed) pair.
-    y = rotary(config, x.value, cos.value, sin.value, offsets.value)
-    tables_wanted = cos.perturbed or sin.perturbed
-    kept = checkpoint_name(x.value, RESIDUAL_NAME) if tables_wanted else None
-    return y, Residuals(cos.value, sin.value, offsets.value, kept)
+@dataclasses.dataclass(frozen=True)
+class _Rotary(_stack.Op):
+    kernel: kernel.Rotary
 
+    residual_name = RESIDUAL_NAME
 
-def _backward(
-    config: kernel.Config, saved: Residuals, dy: Any
-) -> tuple[jax.Array | None, ...]:
-    if isinstance(dy, SymbolicZero):
-        return None, None, None, None
-    back = config._replace(inverse=not config.inverse)
-    dx = rotary(back, dy, saved.cos, saved.sin, saved.offsets)
-    if saved.x is None:
-        return dx, None, None, None
-    dcos, dsin = _table_gradients(config, saved.x, saved.cos, saved.offsets, dy)
-    return dx, dcos, -dsin if config.inverse else dsin, None
+    def run(self, operands: _stack.Arrays, with_more: bool) -> list[jax.Array]:
+        return _stack.run(self.kernel, operands)
+
+    def residuals(
+        self, operands: _stack.Arrays, results: _stack.Arrays, wanted: Sequence[int]
+    ) -> _stack.Arrays:
+        x, cos, sin, offsets = operands
+        return (x if {1, 2} & set(wanted) else None, cos, sin, offsets)
+
+    def tangent(
+        self, residuals: _stack.Arrays, tangents: _stack.Arrays, wanted: Sequence[int]
+    ) -> Sequence[jax.Array]:
+        x, cos, sin, offsets = residuals
+        inputs = {0: x, 1: cos, 2: sin}
+        if x is None:  # It is linear in x: the tangent does not depend on x itself.
+            inputs[0] = jnp.zeros_like(tangents[0])
+
+        def of_wanted(*values: jax.Array) -> jax.Array:
+            given = inputs | dict(zip(wanted, values, strict=True))
+            return self._reference(given[0], given[1], given[2], offsets)
+
+        primals = [inputs[i] for i in wanted]
+        return [jax.jvp(of_wanted, primals, list(tangents))[1]]
+
+    def _reference(
+        self, x: jax.Array, cos: jax.Array, sin: jax.Array, offsets: jax.Array
+    ) -> jax.Array:
+        return reference.rotary(
+            x, cos, sin, offsets, interleaved=self.kernel.interleaved
+        )
+
+    def pullback(
+        self, residuals: _stack.Arrays, cotangents: _stack.Arrays, wanted: _stack.Kinds
+    ) -> Sequence[jax.Array]:
+        x, cos, sin, offsets = residuals
+        (dy,) = cotangents
+        found: dict[int, Any] = {}
+        if 0 in wanted:
+            back = dataclasses.replace(self.kernel, inverse=True)
+            found[0] = _stack.run(back, (dy, cos, sin, offsets))[0]
+        if x is not None:
+            found[1], found[2] = _table_gradients(
+                self.kernel.interleaved, x, cos, offsets, dy
+            )
+        return [found[i] for i in wanted]
 
 
 def _table_gradients(
-    config: kernel.Config,
+    interleaved: bool,
     x: jax.Array,
     table: jax.Array,
     offsets: jax.Array,
@@ -70,12 +100,8 @@ def _table_gradients(
 ) -> tuple[jax.Array, jax.Array]:
     """Cotangents of cos and sin: sums over heads, added up at each row's position."""
     rotated = 2 * table.shape[-1]
-    x0, x1 = reference.split_pairs(
-        x[..., :rotated].astype(jnp.float32), config.interleaved
-    )
-    dy0, dy1 = reference.split_pairs(
-        dy[..., :rotated].astype(jnp.float32), config.interleaved
-    )
+    x0, x1 = reference.split_pairs(x[..., :rotated].astype(jnp.float32), interleaved)
+    dy0, dy1 = reference.split_pairs(dy[..., :rotated].astype(jnp.float32), interleaved)
     positions = reference.positions(offsets, x.shape[1], table.shape[1])
     batch = jnp.arange(x.shape[0])[:, None] if table.shape[0] > 1 else 0
 
@@ -84,6 +110,3 @@ def _table_gradients(
         return jnp.zeros_like(table).at[batch, positions].add(rows)
 
     return scatter(dy0 * x0 + dy1 * x1), scatter(dy1 * x0 - dy0 * x1)
-
-
-rotary.defvjp(_forward, _backward, symbolic_zeros=True)

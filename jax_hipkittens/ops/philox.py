@@ -1,6 +1,6 @@
 """Counter-based dropout masks: Philox 4x32-10 in plain ``jax.numpy``.
 
-Every implementation of the norm ops draws its dropout mask from this generator,
+Every implementation of an op draws its dropout mask from this generator,
 so a key gives the same mask whichever implementation, thread count or backend
 runs. The kernels hold the same generator in C++; this file is its definition.
 

@@ -11,6 +11,7 @@ width, F feed-forward width, V vocabulary.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,15 +35,15 @@ class Linear(nnx.Module):
         self.kernel = nnx.Param(draw * inputs**-0.5)
         self.implementation = config.implementation
 
-    def __call__(self, x: jax.Array, dtype: jnp.dtype = DTYPE) -> jax.Array:
-        """Gives y[B, T, O] in `dtype`."""
+    def __call__(self, x: jax.Array, dtype: Any = None) -> jax.Array:
+        """Gives y[B, T, O] in `dtype`, or DTYPE if None."""
         # The leading axes are one GEMM's rows, [B * T, I].
         rows = x.reshape(-1, x.shape[-1])
         kernel = self.kernel[...].astype(x.dtype)
         y = hk.matmul(
             rows,
             kernel,
-            preferred_element_type=dtype,
+            preferred_element_type=DTYPE if dtype is None else dtype,
             implementation=self.implementation,
         )
         return y.reshape(*x.shape[:-1], y.shape[-1])

@@ -9,11 +9,11 @@ import pytest
 from jax_hipkittens import _dispatch
 
 
-def decline(x):
+def decline(x, strict=None):
     raise NotImplementedError(f"x up to 3, but received {x}")
 
 
-def serve(x):
+def serve(x, strict=None):
     return x + 1
 
 
@@ -70,7 +70,7 @@ def test_if_all_decline_every_reason_is_given():
 
 
 def test_mistakes_are_not_fallen_back_from():
-    def wrong(x):
+    def wrong(x, strict):
         raise ValueError("wrong")
 
     with pytest.raises(ValueError, match="wrong"):
@@ -86,3 +86,11 @@ def test_unknown_names(name):
 def test_chooses_while_tracing():
     out = jax.jit(lambda x: _dispatch.run("op", None, {"hk": serve}, x))(jnp.ones(2))
     assert out.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "strict"), [("hk", True), (["hk"], True), (None, False)]
+)
+def test_says_whether_xla_may_replace_it(implementation, strict):
+    table = {"hk": lambda strict: strict, "xla": lambda: None}
+    assert _dispatch.run("op", implementation, table) is strict

@@ -85,12 +85,12 @@ def test_masks_of_any_dtype(dtype, shape):
     assert_same(ours, flaxs, flaxs.init(jax.random.key(1), x), x, mask=mask)
 
 
-def test_hk_alone_declines_a_mask():
+def test_masks_run_the_kernel():
     x = normal(0, (2, 7, 16))
     mask = nn.make_causal_mask(x[..., 0])
-    ours, _ = pair({"implementation": "hk"})
-    with pytest.raises(NotImplementedError, match="mask"):
-        ours.init(jax.random.key(1), x, mask=mask)
+    ours, flaxs = pair({"implementation": "hk"})
+    variables = flaxs.init(jax.random.key(1), x)
+    assert_same(ours, flaxs, variables, x, mask=mask)
 
 
 @pytest.mark.parametrize("window", [None, (2, 0)])
@@ -133,6 +133,24 @@ def test_dropout_runs_flaxs_own(caplog, monkeypatch):
     strict, _ = pair({"implementation": "hk"}, dropout_rate=0.5, deterministic=False)
     with pytest.raises(NotImplementedError, match="attention_fn: .*dropout_rate=0.5"):
         strict.apply(variables, x, rngs={"dropout": jax.random.key(2)})
+
+
+def test_dropout_of_own_weights_runs_the_kernel():
+    """Its mean over many keys is attention without dropout."""
+    arguments = dict(dropout_rate=0.5, broadcast_dropout=False)
+    ours, flaxs = pair({"implementation": "hk"}, **arguments)
+    x = normal(0, (2, 7, 16))
+    variables = flaxs.init(jax.random.key(1), x, deterministic=True)
+
+    @jax.jit
+    @jax.vmap
+    def run(key):
+        rngs = {"dropout": key}
+        return ours.apply(variables, x, deterministic=False, rngs=rngs)
+
+    outs = run(jax.random.split(jax.random.key(2), 400))
+    expected = flaxs.apply(variables, x, deterministic=True)
+    assert np.all(np.abs(outs.mean(0) - expected) < 6 * outs.std(0) / 400**0.5)
 
 
 def test_dropout_at_inference_is_served():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jax_hipkittens as hk
+from jax_hipkittens import _dispatch
 from tests.jax_hipkittens.ops.attention import cases
 from tests.jax_hipkittens.ops.attention.cases import Case
 
@@ -41,7 +42,7 @@ def wide(case):
         ((Q[..., :16], K, V), {}, r"head dimension D, .*\[2,8,4,16\].*\[2,6,2,32\]"),
         ((Q[:1], K, V), {}, "same batch B"),
         ((Q, K, V[:, :5]), {}, r"one shape .*\[2,6,2,32\] and value .*\[2,5,2,32\]"),
-        ((Q, K, V[..., :16]), {}, "key and value of one shape"),
+        ((Q, K, V[:, :, :1]), {}, r"key \[B,S,K,D\] and value of one shape"),
         (
             (Q.astype(jnp.bfloat16), K, V),
             {},
@@ -80,13 +81,81 @@ def wide(case):
         (
             (Q, K, V),
             dict(causal_alignment="bottom_right", local_window_size=1),
-            "is_causal=True with a window aligned bottom_right",
+            "is_causal=True with a window or slopes aligned bottom_right",
         ),
         ((Q, K, V), dict(is_causal="no"), "is_causal to be True or False, .* 'no'"),
         ((Q, K, V), dict(is_causal=np.ones(2)), "is_causal to be True or False"),
         ((Q, K, V), dict(return_residual=1), "return_residual to be True or False"),
         ((Q, K, V), dict(causal_alignment=["top_left"]), "causal_alignment"),
         ((Q, K, V), dict(key_value_seq_lengths="66"), "key_value_seq_lengths"),
+        ((Q, K, V), dict(layout="BSHD"), "layout to be one of 'BTNH', 'BNTH'"),
+        ((Q, K, V), dict(layout="BNTH"), "N = 8 .* K = 6 .*BNTH: heads before time"),
+        (
+            (Q, K, V),
+            dict(logits_soft_cap=0),
+            "logits_soft_cap to be an f32 number above 0",
+        ),
+        ((Q, K, V), dict(logits_soft_cap=np.inf), "but received inf"),
+        ((Q, K, V), dict(logits_soft_cap=np.nan), "but received nan"),
+        ((Q, K, V), dict(logits_soft_cap=jnp.float32(2)), "known at trace time"),
+        ((Q, K, V), dict(sinks=jnp.ones(2)), r"sinks of shape \[N\] = \(4,\)"),
+        ((Q, K, V), dict(sinks=jnp.ones(4, jnp.int32)), "sinks of a floating-point"),
+        ((Q, K, V), dict(sinks="none"), "sinks to be an array, but received str"),
+        ((Q, K, V), dict(alibi_slopes=jnp.ones((4, 1))), r"alibi_slopes of shape"),
+        (
+            (Q, K, V),
+            dict(alibi_slopes=[1, 2, 3, 4]),
+            "alibi_slopes of a floating-point",
+        ),
+        (
+            (Q, K, V),
+            dict(query_segment_ids=np.zeros((2, 8), np.int32)),
+            r"key_value_segment_ids of shape \[B,S\] = \(2, 6\).*int32\[2,8\]",
+        ),
+        (
+            (Q, K, V),
+            dict(key_value_segment_ids=np.zeros((2, 6), np.int32)),
+            r"query_segment_ids of shape \[B,T\] = \(2, 8\).*int32\[2,6\]",
+        ),
+        (
+            (Q, Q, Q),
+            dict(query_segment_ids=np.zeros((2, 8), np.float32)),
+            "query_segment_ids of dtype int32",
+        ),
+        (
+            (Q, Q, Q),
+            dict(query_positions=np.zeros(8, np.int32)),
+            r"query_positions of shape \[B,T\] = \(2, 8\), but received int32\[8\]",
+        ),
+        (
+            (Q, Q, Q),
+            dict(key_value_positions=np.ones((2, 8), bool)),
+            "positions of dtype int32, but received bool",
+        ),
+        ((Q, K, V), dict(dropout_rate=-0.1), r"dropout_rate in \[0, 1\].*-0.1"),
+        ((Q, K, V), dict(dropout_rate=1.5), r"dropout_rate in \[0, 1\].*1.5"),
+        ((Q, K, V), dict(dropout_rate=np.nan), r"dropout_rate in \[0, 1\].*nan"),
+        ((Q, K, V), dict(dropout_rate="half"), "dropout_rate to be a number known"),
+        ((Q, K, V), dict(dropout_rate=jnp.float32(0.1)), "known at trace time"),
+        ((Q, K, V), dict(dropout_rate=0.1), "dropout_key with dropout_rate=0.1"),
+        (
+            (Q, K, V),
+            dict(dropout_rate=0.1, dropout_key=jnp.ones(2)),
+            "dropout_key to be one JAX random key",
+        ),
+        (
+            (Q, K, V),
+            dict(dropout_rate=0.1, dropout_key=jax.random.split(jax.random.key(0))),
+            "dropout_key to be one JAX random key",
+        ),
+        (
+            (Q, K, V),
+            dict(causal_alignment="bottom_right", alibi_slopes=jnp.ones(4)),
+            "is_causal=True with a window or slopes aligned bottom_right",
+        ),
+        ((Q, K, V), dict(logits_soft_cap=1e-50), "logits_soft_cap .* 1e-50"),
+        ((Q, K, V), dict(logits_soft_cap=1e39), r"logits_soft_cap .* 1e\+39"),
+        ((Q, K, V), dict(scale=np.complex64(1)), "scale to be one floating-point"),
         ((Q, K, V), dict(implementation="cudnn"), "'hk', 'xla', but received 'cudnn'"),
         ((Q, K, V), dict(implementation=()), "at least one implementation"),
     ],
@@ -114,8 +183,11 @@ def test_wrong_calls_are_found_while_tracing():
     ("args", "options", "message"),
     [
         (wide(Case(dim=257)), {}, "head dimension up to 256, but received 257"),
-        ((Q, K, V), dict(bias=jnp.zeros((8, 6))), r"bias.*float32\[1,1,8,6\]"),
-        ((Q, K, V), dict(mask=jnp.ones((8, 6), bool)), r"a mask bool\[1,1,8,6\]"),
+        (
+            (Q, K, jnp.zeros((2, 6, 2, 300))),
+            {},
+            "head dimension up to 256, but received 300",
+        ),
         (
             [x.astype(jnp.float8_e4m3fn) for x in (Q, K, V)],
             {},
@@ -123,7 +195,8 @@ def test_wrong_calls_are_found_while_tracing():
         ),
     ],
 )
-def test_calls_that_only_xla_serves(args, options, message, caplog):
+def test_calls_that_only_xla_serves(args, options, message, caplog, monkeypatch):
+    monkeypatch.setattr(_dispatch, "_said", set())
     with pytest.raises(NotImplementedError, match=message) as raised:
         hk.attention(*args, **options, implementation="hk")
     assert str(raised.value).startswith("attention: HK kernels serve ")
@@ -131,7 +204,8 @@ def test_calls_that_only_xla_serves(args, options, message, caplog):
     if args[0].dtype != jnp.float8_e4m3fn:
         with caplog.at_level(logging.WARNING, "jax_hipkittens"):
             out = hk.attention(*args, **options)
-        assert out.shape == args[0].shape
+        assert out.shape == (*args[0].shape[:3], args[2].shape[3])
+        assert "attention falls back to XLA" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +230,9 @@ def test_takes_the_arguments_of_jax_nn():
     """Same names, order, kinds and defaults, then ours."""
     theirs = inspect.signature(jax.nn.dot_product_attention).parameters
     ours = inspect.signature(hk.attention).parameters
-    assert list(ours) == [*theirs, "causal_alignment"]
+    assert list(ours)[: len(theirs)] == list(theirs)
+    for name in list(ours)[len(theirs) :]:
+        assert ours[name].kind == inspect.Parameter.KEYWORD_ONLY
     for name, parameter in theirs.items():
         assert ours[name].kind == parameter.kind
         assert ours[name].default == parameter.default
@@ -186,3 +262,49 @@ def test_lengths_may_have_64_bits():
         actual = hk.attention(Q, K, V, key_value_seq_lengths=lengths)
     expected = hk.attention(Q, K, V, key_value_seq_lengths=[3, 6])
     np.testing.assert_array_equal(actual, expected)
+
+
+def varlen(*bounds, **options):
+    return lambda: hk.attention_varlen(Q[0], K[0], V[0], *bounds, **options)
+
+
+def decode(lengths, **options):
+    return lambda: hk.attention_decode(Q, K, V, lengths, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: hk.attention_varlen(Q, K, V, [0, 8]), "query of layout TND.*4 axes"),
+        (varlen([[0, 8]]), r"cu_seqlens_q of shape \[I\+1\].*int32\[1,2\]"),
+        (varlen([0.0, 8.0]), "cu_seqlens_q of shape .* dtype int32, .*float32"),
+        (varlen(np.zeros(0, np.int32)), r"cu_seqlens_q .*int32\[0\]"),
+        (varlen("bounds"), "cu_seqlens_q to be an array"),
+        (varlen([0, 8], [0, 3, 6]), r"cu_seqlens_k of shape \[I\+1\] = \(2,\)"),
+        (varlen([0, 8], query_segment_ids=Q), "no query_segment_ids"),
+        (varlen([0, 8], key_value_positions=Q), "no key_value_positions"),
+        (varlen([0, 8], query_seq_lengths=[8]), "no query_seq_lengths"),
+        (varlen([0, 8], layout="BNTH"), "no layout"),
+        (varlen([0, 8], is_causal=1), "is_causal to be True or False"),
+        (varlen([0, 8], causal_alignment="left"), "causal_alignment"),
+        (varlen([0, 8], is_causal=True, causal_alignment="left"), "causal_alignment"),
+        (decode([1, 2, 3]), r"key_value_seq_lengths of shape \[B\] = \(2,\)"),
+        (decode(None), "lengths"),
+        (decode([1.0, 2.0]), "key_value_seq_lengths of dtype int32"),
+        (decode([1, 2], is_causal=False), "no is_causal"),
+        (decode([1, 2], query_seq_lengths=[1, 1]), "no query_seq_lengths"),
+        (decode([1, 2], causal_alignment="top_left"), "no causal_alignment"),
+    ],
+)
+def test_wrong_calls_of_the_packed_forms(call, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        call()
+    sentence = str(raised.value)
+    assert ": expected " in sentence and ", but received " in sentence
+    assert "; " in sentence and sentence.endswith(".") and "\n" not in sentence
+
+
+def test_unknown_options_are_type_errors_as_of_any_function():
+    for call in (decode([1, 2], window=3), varlen([0, 8], window=3)):
+        with pytest.raises(TypeError, match="window"):
+            call()

@@ -197,3 +197,24 @@ def small_cases(draw):
 @given(case=small_cases(), dtype=st.sampled_from(["bfloat16", "float16", "float32"]))
 def test_any_small_call_is_right(case, dtype):
     assert_right(case, cases.draw(case, dtype))
+
+
+@pytest.mark.parametrize("mapped", range(4))
+def test_vmap_of_one_operand_alone_with_a_batch_of_one(mapped):
+    """The others, and what the forward kept, are shared by all mapped entries."""
+    inputs = cases.draw(Case(queries=9, keys=9, dim=8), "float32")[:4]
+    given = list(inputs)
+    given[mapped] = jnp.stack([inputs[mapped], 2 * inputs[mapped]])
+    axes = [0 if i == mapped else None for i in range(4)]
+
+    def gradients(implementation):
+        def of(*operands):
+            def op(*operands):
+                return hk.attention(*operands, implementation=implementation)
+
+            return jax.vjp(op, *operands[:3])[1](operands[3])
+
+        return jax.jit(jax.vmap(of, in_axes=axes))(*given)
+
+    for x, y in zip(gradients("hk"), gradients("xla"), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

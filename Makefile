@@ -3,7 +3,8 @@
 #
 #   make demo            train the example Llama on this machine's CPU
 #   make test            C++ unit tests, then pytest
-#   make test-sanitize   C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-sanitize   C++ unit tests and random calls of the handlers under AddressSanitizer and
+#                        UndefinedBehaviorSanitizer
 #   make test-neon       C++ unit tests for AArch64, cross-compiled and run by qemu
 #   make test-avx512     C++ unit tests for AVX-512, emulated by SIMDe
 #   make bench           time the ops against XLA (and PyTorch where it is installed)

@@ -38,24 +38,9 @@ def hidden(
     return total.astype(x.dtype)
 
 
-def norm(
-    x: jax.Array,
-    weight: jax.Array | None,
-    bias: jax.Array | None,
-    residual: jax.Array | None,
-    seed: jax.Array | None,
-    *,
-    kind: str,
-    epsilon: float,
-    dropout_rate: float,
-) -> tuple[jax.Array, jax.Array]:
-    """Returns (y, h), both shaped and typed as x; ``kind`` is "layer" or "rms"."""
-    y, h, _, _ = norm_with_statistics(
-        *(x, weight, bias, residual, seed),
-        kind=kind,
-        epsilon=epsilon,
-        dropout_rate=dropout_rate,
-    )
+def norm(*operands: Any, **config: Any) -> tuple[jax.Array, jax.Array]:
+    """(y, h) of ``norm_with_statistics``, both shaped and typed as x."""
+    y, h, _, _ = norm_with_statistics(*operands, **config)
     return y, h
 
 
@@ -70,7 +55,10 @@ def norm_with_statistics(
     epsilon: float,
     dropout_rate: float,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """(y, h, mean, rstd): as ``norm``, and the rows' statistics, x.shape[:-1]."""
+    """(y, h, mean, rstd): y and h as x, and the statistics of rows, x.shape[:-1].
+
+    ``kind`` is "layer" or "rms".
+    """
     h = hidden(x, residual, seed, dropout_rate)
     wide = h.astype(_accumulator(h))
     mean = jnp.mean(wide, axis=-1, keepdims=True)

@@ -134,7 +134,7 @@ amdhsa.kernels:
 """
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def assemble_source(text: str, target: str) -> bytes:
     """Assembles and links a whole source file; returns the code object."""
     with tempfile.TemporaryDirectory() as folder:

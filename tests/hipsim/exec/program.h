@@ -1,0 +1,55 @@
+// A loaded code object and its decoded instructions.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "code_object.h"
+#include "exec/facts.h"
+#include "isa/instruction.h"
+#include "runtime/options.h"
+
+namespace hipsim {
+
+// An instruction and what the checks and the scheduler want to know of it, computed once.
+struct Decoded {
+  Instruction instruction;
+  Facts facts;
+};
+
+class Program {
+ public:
+  Program(std::unique_ptr<CodeObject> object, Arch arch);
+
+  const CodeObject& object() const { return *object_; }
+  Arch arch() const { return arch_; }
+
+  // The instruction at an address; null if the address is outside the code or not a multiple of 4.
+  // Instructions are decoded when they are first reached.
+  const Decoded* At(uint64_t address) {
+    const uint64_t offset = address - object_->code_begin();
+    if (offset >= code_size_ || (offset & 3) != 0) return nullptr;
+    const Decoded* decoded = slots_[offset / 4].load(std::memory_order_acquire);
+    return decoded != nullptr ? decoded : Decode(address);
+  }
+
+  // See hipsim.h.
+  std::string RemovableInstructions(const Kernel& kernel);
+
+ private:
+  const Decoded* Decode(uint64_t address);
+
+  std::unique_ptr<CodeObject> object_;
+  Arch arch_;
+  uint64_t code_size_;
+  std::unique_ptr<std::atomic<const Decoded*>[]> slots_;
+  std::mutex mutex_;
+  std::deque<Decoded> decoded_;
+};
+
+}  // namespace hipsim

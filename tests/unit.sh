@@ -39,6 +39,6 @@ esac
 
 build=build/unit-$configuration
 cmake -G Ninja -S . -B "$build" -D CMAKE_MAKE_PROGRAM="$(command -v ninja)" \
-  -D HK_BUILD_MODULE=OFF -D HK_BUILD_TESTS=ON -D HK_WARNINGS_AS_ERRORS=ON ${options[@]+"${options[@]}"}
+  -D HK_BUILD_MODULE=OFF -D HK_BUILD_DEVICE=OFF -D HK_BUILD_TESTS=ON -D HK_WARNINGS_AS_ERRORS=ON ${options[@]+"${options[@]}"}
 cmake --build "$build"
 ctest --test-dir "$build" --output-on-failure --parallel 2

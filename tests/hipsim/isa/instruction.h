@@ -61,7 +61,7 @@ enum class OperandKind : uint8_t {
   kVector,    // index 0..255 is v0..v255, 256..511 is a0..a255
   kScalar,    // index is the encoding: 0..101 SGPR, 106 VCC, 108..123 TTMP, 124 M0, 126 EXEC
   kSpecial,   // index 235..238 apertures, 251 VCCZ, 252 EXECZ, 253 SCC
-  kConstant,  // `value` holds the bits, already in the operand's own format
+  kConstant,  // `value` holds the bits, already in the operand's own format; index the encoding
 };
 
 struct Operand {
@@ -173,8 +173,10 @@ struct Instruction {
 
   Execute execute = nullptr;  // null: decoded but not executed
   uint8_t passes = 0;
-  RegisterRanges reads;  // includes VCC, EXEC and M0 where they are implied
+  RegisterRanges reads;  // operands, implied VCC and M0; see also reads_exec and reads_scc
   RegisterRanges writes;
+  bool reads_exec = false;  // every vector instruction but lane moves and MFMA
+  bool writes_exec = false;
   bool reads_scc = false;
   bool writes_scc = false;
   uint16_t vgprs = 0;  // one past the highest VGPR named, likewise AGPRs

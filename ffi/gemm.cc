@@ -1,11 +1,17 @@
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "ffi/call.h"
+#include "ffi/gpu_call.h"
 #include "ffi/handlers.h"
+#include "hk/kernels/gemm/device_plan.h"
 
 namespace jax_hipkittens {
 namespace {
+
+constexpr char kName[] = "jax_hipkittens_gemm";
+constexpr char kFamily[] = "gemm";
 
 // The sizes follow from the result and, for the contracted axis, from a.
 void set_sizes(hk::gemm_problem& problem, const ffi::AnyBuffer& a, const ffi::AnyBuffer& c) {
@@ -55,40 +61,128 @@ void set_bias(hk::gemm_problem& problem, const ffi::AnyBuffer& bias) {
   problem.bias_rows = single ? 0 : problem.m;
 }
 
+// What XLA gives a handler for one product.
+struct gemm_call {
+  ffi::AnyBuffer a;
+  ffi::AnyBuffer b;
+  ffi::AnyBuffer bias;
+  ffi::Result<ffi::AnyBuffer> c;
+  std::optional<ffi::Result<ffi::AnyBuffer>> z;
+  int64_t trans_a;
+  int64_t trans_b;
+  int64_t activation;
+};
+
+// The checked problem; nothing if the result is empty.
+std::optional<hk::gemm_problem> decode(gemm_call& call) {
+  require_attribute("trans_a", call.trans_a, 0, 1);
+  require_attribute("trans_b", call.trans_b, 0, 1);
+  require_attribute("activation", call.activation, 0, 3);
+  hk::gemm_problem problem{};
+  problem.trans_a = call.trans_a != 0;
+  problem.trans_b = call.trans_b != 0;
+  problem.act = static_cast<hk::activation>(call.activation);
+  set_sizes(problem, call.a, *call.c);
+  set_matrices(problem, call.a, call.b);
+  set_bias(problem, call.bias);
+  problem.out_type = floating_type("c", *call.c);
+  if (call.z)
+    require_array("z", **call.z, call.c->element_type(), {problem.batch, problem.m, problem.n});
+  if (is_empty(*call.c)) return std::nullopt;
+  problem.c = call.c->untyped_data();
+  problem.z = call.z ? (*call.z)->untyped_data() : nullptr;
+  return problem;
+}
+
+template <class Scratch>
+void launch_on_gpu(const hk::gemm_problem& problem, const gpu_queue& queue, Scratch& scratch) {
+  launches<&hk::host_kernels::gemm>.fetch_add(1, std::memory_order_relaxed);
+  const hk::gemm_device chip{chip_of(queue.on, kFamily), queue.on.facts().compute_units};
+  hk::gemm_plan plan = hk::plan_gemm(problem, chip);
+  launch_plan(queue, kFamily, plan, scratch);
+}
+
 ffi::Error gemm(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
                 ffi::Result<ffi::AnyBuffer> c, std::optional<ffi::Result<ffi::AnyBuffer>> z,
                 int64_t trans_a, int64_t trans_b, int64_t activation) {
-  return guarded("jax_hipkittens_gemm", [&] {
-    require_attribute("trans_a", trans_a, 0, 1);
-    require_attribute("trans_b", trans_b, 0, 1);
-    require_attribute("activation", activation, 0, 3);
-    hk::gemm_problem problem{};
-    problem.trans_a = trans_a != 0;
-    problem.trans_b = trans_b != 0;
-    problem.act = static_cast<hk::activation>(activation);
-    set_sizes(problem, a, *c);
-    set_matrices(problem, a, b);
-    set_bias(problem, bias);
-    problem.out_type = floating_type("c", *c);
-    if (z) require_array("z", **z, c->element_type(), {problem.batch, problem.m, problem.n});
-    if (is_empty(*c)) return;
-    problem.c = c->untyped_data();
-    problem.z = z ? (*z)->untyped_data() : nullptr;
-    launch<&hk::host_kernels::gemm>(problem, pool);
+  return guarded(kName, [&] {
+    gemm_call call{a, b, bias, c, z, trans_a, trans_b, activation};
+    if (const auto problem = decode(call)) launch<&hk::host_kernels::gemm>(*problem, pool);
   });
+}
+
+ffi::Error gemm_on_hip(void* stream, int32_t ordinal, ffi::ScratchAllocator scratch,
+                       ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
+                       ffi::Result<ffi::AnyBuffer> c, std::optional<ffi::Result<ffi::AnyBuffer>> z,
+                       int64_t trans_a, int64_t trans_b, int64_t activation) {
+  return guarded(kName, [&] {
+    gemm_call call{a, b, bias, c, z, trans_a, trans_b, activation};
+    const auto problem = decode(call);
+    if (!problem) return;
+    const gpu_queue queue{hip(), device_of(hip(), ordinal), stream};
+    launch_on_gpu(*problem, queue, scratch);
+  });
+}
+
+ffi::Error gemm_simulated(int32_t ordinal, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
+                          ffi::Result<ffi::AnyBuffer> c,
+                          std::optional<ffi::Result<ffi::AnyBuffer>> z, int64_t trans_a,
+                          int64_t trans_b, int64_t activation) {
+  return guarded(kName, [&] {
+    gemm_call call{a, b, bias, c, z, trans_a, trans_b, activation};
+    const auto problem = decode(call);
+    if (!problem) return;
+    on_simulated_device(ordinal, [&](const gpu_queue& queue) {
+      simulated_buffers buffers(queue.api);
+      for (const auto& operand : {a, b, bias}) buffers.add_operand(operand);
+      buffers.add_result(*c);
+      if (z) buffers.add_result(**z);
+      launch_on_gpu(*problem, queue, buffers);
+      queue.wait();
+    });
+  });
+}
+
+ffi::Error load_gemm(int32_t ordinal, ffi::RemainingArgs, ffi::RemainingRets, ffi::Dictionary) {
+  return load_on_hip(kFamily, ordinal);
+}
+
+// The operands, results and attributes, which all handlers have.
+template <class Binding>
+auto with_operands(Binding&& binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()          // a
+      .template Arg<ffi::AnyBuffer>()          // b
+      .template Arg<ffi::AnyBuffer>()          // bias
+      .template Ret<ffi::AnyBuffer>()          // c
+      .template OptionalRet<ffi::AnyBuffer>()  // z
+      .template Attr<int64_t>("trans_a")
+      .template Attr<int64_t>("trans_b")
+      .template Attr<int64_t>("activation");
 }
 
 }  // namespace
 }  // namespace jax_hipkittens
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_gemm, jax_hipkittens::gemm,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()          // a
-                                  .Arg<xla::ffi::AnyBuffer>()          // b
-                                  .Arg<xla::ffi::AnyBuffer>()          // bias
-                                  .Ret<xla::ffi::AnyBuffer>()          // c
-                                  .OptionalRet<xla::ffi::AnyBuffer>()  // z
-                                  .Attr<int64_t>("trans_a")
-                                  .Attr<int64_t>("trans_b")
-                                  .Attr<int64_t>("activation"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    jax_hipkittens_gemm, jax_hipkittens::gemm,
+    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    jax_hipkittens_gemm_on_hip, jax_hipkittens::gemm_on_hip,
+    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind()
+                                      .Ctx<xla::ffi::PlatformStream<void*>>()
+                                      .Ctx<xla::ffi::DeviceOrdinal>()
+                                      .Ctx<xla::ffi::ScratchAllocator>()),
+    {xla::ffi::Traits::kCmdBufferCompatible});
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_gemm_load, jax_hipkittens::load_gemm,
+                              xla::ffi::Ffi::Bind<xla::ffi::ExecutionStage::kInitialize>()
+                                  .Ctx<xla::ffi::DeviceOrdinal>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attrs());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    jax_hipkittens_gemm_simulated, jax_hipkittens::gemm_simulated,
+    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind().Ctx<xla::ffi::DeviceOrdinal>()));

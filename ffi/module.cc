@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ffi/call.h"
+#include "ffi/gpu_call.h"
 #include "ffi/handlers.h"
 #include "ffi/runtime/isa.h"
 
@@ -30,6 +31,22 @@ nb::dict handlers() {
   table["jax_hipkittens_norm_forward"] = capsule(jax_hipkittens_norm_forward);
   table["jax_hipkittens_norm_backward"] = capsule(jax_hipkittens_norm_backward);
   table["jax_hipkittens_rotary"] = capsule(jax_hipkittens_rotary);
+  return table;
+}
+
+nb::dict hip_handlers() {
+  nb::dict gemm;
+  gemm["initialize"] = capsule(jax_hipkittens_gemm_load);
+  gemm["execute"] = capsule(jax_hipkittens_gemm_on_hip);
+  nb::dict table;
+  table["jax_hipkittens_gemm"] = gemm;
+  return table;
+}
+
+nb::dict simulated_handlers(const std::string& architecture) {
+  simulate(architecture);
+  nb::dict table;
+  table["jax_hipkittens_gemm"] = capsule(jax_hipkittens_gemm_simulated);
   return table;
 }
 
@@ -63,6 +80,17 @@ NB_MODULE(_hk, module) {
   module.doc() = "The compiled part of jax_hipkittens: XLA FFI handlers for the host's kernels.";
   module.def("handlers", jax_hipkittens::handlers, nb::sig("def handlers() -> dict[str, object]"),
              "Capsules for jax.ffi.register_ffi_target, by target name.");
+  module.def("hip_handlers", jax_hipkittens::hip_handlers,
+             nb::sig("def hip_handlers() -> dict[str, dict[str, object]]"),
+             "Bundles for the platform ROCM, by target name.");
+  module.def("simulated_handlers", jax_hipkittens::simulated_handlers, nb::arg("architecture"),
+             nb::sig("def simulated_handlers(architecture: str) -> dict[str, object]"),
+             "Capsules that run the kernels of an architecture on the simulated device, by target "
+             "name; they take the places of the host's.");
+  module.def("architectures", jax_hipkittens::architectures_of, nb::arg("family"),
+             "GPU architectures that this build has kernels of a family for.");
+  module.def("package_folder", jax_hipkittens::package_folder,
+             "Where the extension module and the package's data lie.");
   module.def(
       "ffi_api_version", [] { return std::pair<int, int>(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR); },
       "(major, minor) of the XLA FFI headers that the handlers are built with.");

@@ -1,0 +1,66 @@
+#include "ffi/gpu_call.h"
+
+namespace jax_hipkittens {
+namespace {
+
+std::string& architecture() {
+  static std::string name;
+  return name;
+}
+
+}  // namespace
+
+hk::cdna::chip chip_of(const device& on, const std::string& family) {
+  const std::string& name = on.facts().architecture;
+  if (name == "gfx950") return hk::cdna::chip::gfx950;
+  if (name == "gfx942") return hk::cdna::chip::gfx942;
+  throw driver_error("kernels of " + family + ": expected a device of gfx942 or gfx950, received " +
+                     on.name() + "; use another device, or implementation=\"xla\"");
+}
+
+void gpu_queue::wait() const {
+  check_driver(api, api.synchronize(stream), "hipStreamSynchronize",
+               "running on simulated " + on.name());
+}
+
+void simulate(const std::string& name) { architecture() = name; }
+
+const std::string& simulated_architecture() { return architecture(); }
+
+simulated_buffers::~simulated_buffers() {
+  for (void* address : registered_) api_.unregister_memory(address);
+}
+
+void simulated_buffers::add(void* address, std::size_t bytes, bool is_result) {
+  if (bytes == 0) return;
+  check_driver(api_, api_.register_memory(address, bytes), "hipsim_register",
+               "giving a buffer to the simulated device");
+  registered_.push_back(address);
+  if (is_result)
+    check_driver(api_, api_.mark_undefined(address, bytes, 1), "hipsim_mark_undefined",
+                 "giving a result to the simulated device");
+}
+
+void simulated_buffers::add_operand(const ffi::AnyBuffer& buffer) {
+  add(buffer.untyped_data(), buffer.size_bytes(), false);
+}
+
+void simulated_buffers::add_result(ffi::AnyBuffer& buffer) {
+  add(buffer.untyped_data(), buffer.size_bytes(), true);
+}
+
+void* simulated_buffers::allocate(uint64_t bytes) {
+  constexpr uint64_t alignment = 256;
+  owned_.emplace_back(new char[bytes + alignment]);
+  const auto address = reinterpret_cast<uintptr_t>(owned_.back().get());
+  void* const aligned = reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
+  add(aligned, bytes, true);
+  return aligned;
+}
+
+ffi::Error load_on_hip(const char* family, int32_t ordinal) noexcept {
+  return guarded(std::string("jax_hipkittens_") + family,
+                 [&] { device_of(hip(), ordinal).load(family); });
+}
+
+}  // namespace jax_hipkittens

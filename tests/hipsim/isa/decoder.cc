@@ -65,18 +65,20 @@ const Opcode* find(Chip chip, Format format, uint32_t code) {
   return find(chip, static_cast<int>(format), code);
 }
 
+// Whether a VOP1 or VOP2 opcode has no VOP3 form.
+bool is_short_only(std::string_view name) {
+  return name.ends_with("mk_f32") || name.ends_with("ak_f32") || name.ends_with("mk_f16") ||
+         name.ends_with("ak_f16") || name == "v_readfirstlane_b32" || name == "v_swap_b32" ||
+         name == "v_accvgpr_mov_b32";
+}
+
 // VOP3 holds VOPC from 0, VOP2 from 256 and VOP1 from 320, then its own opcodes.
 const Opcode* find_vop3(Chip chip, uint32_t code) {
   if (code < 256) return find(chip, Format::kVopc, code);
   if (const Opcode* own = find(chip, Format::kVop3, code)) return own;
-  if (code < 320) {
-    const Opcode* row = find(chip, Format::kVop2, code - 256);
-    std::string_view name = row ? row->name : "";
-    const bool has_literal = name.ends_with("mk_f32") || name.ends_with("ak_f32") ||
-                             name.ends_with("mk_f16") || name.ends_with("ak_f16");
-    return has_literal ? nullptr : row;
-  }
-  return find(chip, Format::kVop1, code - 320);
+  const Opcode* row =
+      code < 320 ? find(chip, Format::kVop2, code - 256) : find(chip, Format::kVop1, code - 320);
+  return row && is_short_only(row->name) ? nullptr : row;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -337,6 +339,10 @@ void decode_short_vector(Instruction& in, const Spec& spec, Stream& stream) {
   if (field == kSdwaSource) return decode_sdwa(in, spec);
   if (field == kDppSource) return decode_dpp(in, spec);
   if (spec.srcs) in.src[0] = source(field, spec.src[0], in, stream);
+  if (std::string_view(in.name()) == "v_accvgpr_mov_b32") {
+    in.dst.index += kFirstAgpr;
+    in.src[0].index += kFirstAgpr;
+  }
 }
 
 // The truth table of v_bitop3 takes the place of omod, abs and neg.
@@ -506,22 +512,18 @@ void select_scalar(Instruction& in, Chip chip) {
   set(Format::kSop2, bits(w, 29, 23));
 }
 
-void select_vop3(Instruction& in, Chip chip, Stream& stream) {
-  const uint32_t w = in.words[0];
-  if (bits(w, 31, 26) == 0x34) {
-    const uint32_t code = bits(w, 25, 16);
-    if (bits(w, 31, 23) == 0x1a7) return;
-    return select(in, Format::kVop3, code, find_vop3(chip, code), 8);
-  }
-  const uint32_t code = bits(w, 22, 16);
-  if (code == 0x2c && chip == Chip::kGfx950) {
+// VOP3P and MAI share an encoding; scaled MFMA puts two words with the scales before a MAI pair.
+void select_packed(Instruction& in, Chip chip, Stream& stream) {
+  constexpr uint32_t kLoadScale = 0x2c;
+  const uint32_t code = bits(in.words[0], 22, 16);
+  if (code == kLoadScale && chip == Chip::kGfx950) {
     in.words[2] = stream.word(2);
     in.words[3] = stream.word(3);
     const uint32_t inner = bits(in.words[2], 22, 16);
     return select(in, Format::kMai, inner, find(chip, kScaledMai, inner), 16);
   }
   const Opcode* mai = find(chip, Format::kMai, code);
-  const Format format = mai || bits(w, 22, 22) ? Format::kMai : Format::kVop3p;
+  const Format format = mai || bits(in.words[0], 22, 22) ? Format::kMai : Format::kVop3p;
   select(in, format, code, mai ? mai : find(chip, format, code), 8);
 }
 
@@ -537,12 +539,12 @@ void select_encoding(Instruction& in, Chip chip, Stream& stream) {
   const auto set = [&](Format format, uint32_t code, int size) {
     select(in, format, code, find(chip, format, code), size);
   };
-  if (bits(w, 31, 23) == 0x1a7) return select_vop3(in, chip, stream);
+  if (bits(w, 31, 23) == 0x1a7) return select_packed(in, chip, stream);
   switch (bits(w, 31, 26)) {
     case 0x30:
       return set(Format::kSmem, bits(w, 25, 18), 8);
     case 0x34:
-      return select_vop3(in, chip, stream);
+      return select(in, Format::kVop3, bits(w, 25, 16), find_vop3(chip, bits(w, 25, 16)), 8);
     case 0x36:
       return set(Format::kDs, bits(w, 24, 17), 8);
     case 0x37:

@@ -169,9 +169,7 @@ std::string scalar_memory_text(const Instruction& in) {
 
 // ---------------------------------------------------------------------------------------------
 
-bool is_native_vop3(const Instruction& in) {
-  return in.code >= 448;
-}
+bool is_native_vop3(const Instruction& in) { return in.code >= 448; }
 
 std::string vector_name(const Instruction& in) {
   const std::string name = in.name();

@@ -128,10 +128,10 @@ const Opcode kDs[] = {
     {190, kBoth, "ds_append", "v1=;M"},
     {222, kBoth, "ds_write_b96", "=b,v3"},
     {223, kBoth, "ds_write_b128", "=b,v4"},
-    {224, kBoth, "ds_read_b64_tr_b4", "v2=b"},
-    {225, kBoth, "ds_read_b96_tr_b6", "v3=b"},
-    {226, kBoth, "ds_read_b64_tr_b8", "v2=b"},
-    {227, kBoth, "ds_read_b64_tr_b16", "v2=b"},
+    {224, kGfx950Only, "ds_read_b64_tr_b4", "v2=b"},
+    {225, kGfx950Only, "ds_read_b96_tr_b6", "v3=b"},
+    {226, kGfx950Only, "ds_read_b64_tr_b8", "v2=b"},
+    {227, kGfx950Only, "ds_read_b64_tr_b16", "v2=b"},
     {254, kBoth, "ds_read_b96", "v3=b"},
     {255, kBoth, "ds_read_b128", "v4=b"},
 };
@@ -255,8 +255,8 @@ const Opcode kGlobal[] = {
     {106, kBoth, "global_atomic_xor_x2", "v2=v2"},
     {107, kBoth, "global_atomic_inc_x2", "v2=v2"},
     {108, kBoth, "global_atomic_dec_x2", "v2=v2"},
-    {125, kBoth, "global_load_lds_dwordx4", "="},
-    {126, kBoth, "global_load_lds_dwordx3", "="},
+    {125, kGfx950Only, "global_load_lds_dwordx4", "="},
+    {126, kGfx950Only, "global_load_lds_dwordx3", "="},
 };
 const std::span<const Opcode> kGlobalOpcodes(kGlobal);
 
@@ -352,7 +352,7 @@ const Opcode kMubuf[] = {
     {79, kBoth, "buffer_atomic_add_f64", "v2=v2"},
     {80, kBoth, "buffer_atomic_min_f64", "v2=v2"},
     {81, kBoth, "buffer_atomic_max_f64", "v2=v2"},
-    {82, kBoth, "buffer_atomic_pk_add_bf16", "v1=v1"},
+    {82, kGfx950Only, "buffer_atomic_pk_add_bf16", "v1=v1"},
     {96, kBoth, "buffer_atomic_swap_x2", "v2=v2"},
     {97, kBoth, "buffer_atomic_cmpswap_x2", "v2=v4"},
     {98, kBoth, "buffer_atomic_add_x2", "v2=v2"},

@@ -6,5 +6,5 @@ def test_hk_grows_less_than_the_logits():
     found = memory.measure(length)
     logits = memory.HEADS * length * length * 4 / 2**20
     assert found.xla_planned >= logits
-    assert found.hk_measured < logits / 2
+    assert 0 < found.hk_measured < logits / 2
     assert found.hk_planned < logits / 2

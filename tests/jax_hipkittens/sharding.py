@@ -11,6 +11,8 @@ import traceback
 import jax
 import jax.numpy as jnp
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -474,6 +476,58 @@ def explicit_shardings_are_left_to_xla():
                 assert str(error).startswith(f"{name}: HK kernels serve arrays whose")
                 continue
         raise AssertionError(f"{name} took an explicit sharding")
+
+
+# any shardings ------------------------------------------------------------------------
+
+
+def norm_of_rows(x, weight):
+    return hk.rms_norm(x, weight, implementation="hk")
+
+
+def turned(x):
+    return hk.rotary(x, *hk.rotary_tables(16, 8), implementation="hk")
+
+
+@st.composite
+def specs_of(draw_one, shape):
+    """A partition of an array's axes over the mesh axes, each at most once."""
+    left = {"dp": 4, "tp": 2}
+    spec = []
+    for size in shape:
+        fitting = [
+            names
+            for names in [("dp",), ("tp",), ("dp", "tp"), ("tp", "dp")]
+            if set(names) <= set(left)
+            and size % int(np.prod([left[name] for name in names])) == 0
+        ]
+        names = draw_one(st.sampled_from([(), *fitting]))
+        spec.append(names or None)
+        left = {name: size for name, size in left.items() if name not in names}
+    return tuple(spec)
+
+
+def shard_at_random(op, shapes, cotangent_shapes):
+    every = [*shapes, *cotangent_shapes]
+
+    @settings(max_examples=6, deadline=None, database=None)
+    @given(st.tuples(*map(specs_of, every)))
+    def run(specs):
+        inputs, cotangents = specs[: len(shapes)], specs[len(shapes) :]
+        check(op, shapes, cotangent_shapes, inputs, cotangents, ANY, ANY)
+
+    run()
+
+
+family(
+    "any shardings",
+    shard_at_random,
+    attention=(attention, [Q, KV, KV], [OUT, LSE]),
+    attention_with_extras=(attention_with_extras, [Q, KV, KV, *EXTRAS], [OUT]),
+    gemm=(gemm, [A, B, N], [C]),
+    rms_norm=(norm_of_rows, [(8, 16, 32), (32,)], [(8, 16, 32)]),
+    rotary=(turned, [Q], [OUT]),
+)
 
 
 def main(only=""):

@@ -1,7 +1,8 @@
 """Any call of an op is right, or refused in one sentence while it is traced.
 
-Shapes, dtypes and options are drawn, right or wrong. Only the FFI calls of HK kernels
-are compiled: the reference in float32 runs op by op, on arrays of few sizes.
+Shapes, dtypes and options are drawn, right or wrong; shardings in sharding.py. Only the
+FFI calls of HK kernels are compiled: the reference in float32 runs op by op, on arrays
+of few sizes.
 """
 
 import jax
@@ -41,6 +42,28 @@ def check(op, arrays, options):
         one_sentence(str(error))
         return
     actual = op(*arrays, **options)  # HK, or XLA where HK declines.
+    close(actual, expected)
+    if all(jnp.issubdtype(x.dtype, jnp.floating) for x in arrays):
+        check_gradients(op, [_wide(x) for x in arrays], options)
+
+
+def check_gradients(op, arrays, options):
+    def gradients(implementation):
+        results, pullback = jax.vjp(
+            lambda *x: op(*x, **options, implementation=implementation), *arrays
+        )
+        return pullback(jax.tree.map(_cotangent, results))
+
+    close(gradients(None), gradients("xla"))
+
+
+def _cotangent(result):
+    """One for every element, another; none where it is not finite, as an LSE may be."""
+    ramp = jnp.sin(jnp.arange(result.size, dtype=result.dtype)).reshape(result.shape)
+    return jnp.where(jnp.isfinite(result), ramp, 0)
+
+
+def close(actual, expected):
     for x, y in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         assert x.shape == y.shape
         floats = jnp.issubdtype(x.dtype, jnp.floating)

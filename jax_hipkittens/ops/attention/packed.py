@@ -1,5 +1,6 @@
 """Attention over packed sequences, and over a cache of keys and values."""
 
+import inspect
 from typing import Any, Literal
 
 import jax
@@ -49,6 +50,7 @@ def attention_varlen(
       NotImplementedError: none of the implementations asked for can serve the call.
     """
     op = "attention_varlen"
+    _require_known(op, options)
     arrays = [_checks.as_array(op, n, x) for n, x in (("query", query), ("key", key))]
     for name, array in zip(("query", "key"), arrays, strict=True):
         _checks.rank(op, name, array, ("TND",))
@@ -90,6 +92,17 @@ def attention_varlen(
         key_value_seq_lengths=starts_k[-1:],
         **options,
     )
+
+
+def _require_known(op: str, options: dict[str, Any]) -> None:
+    unknown = sorted(set(options) - set(inspect.signature(attention).parameters))
+    if unknown:
+        raise _checks.mistake(
+            op,
+            "options of attention()",
+            f"{', '.join(unknown)}",
+            "see help(jax_hipkittens.attention)",
+        )
 
 
 def _refuse(op: str, options: dict[str, Any], names: list[str], advice: str) -> None:
@@ -151,16 +164,12 @@ def attention_decode(
       ValueError: shapes, dtypes or options that do not go together.
       NotImplementedError: none of the implementations asked for can serve the call.
     """
+    op = "attention_decode"
+    _require_known(op, options)
     fixed = ["is_causal", "causal_alignment", "query_seq_lengths"]
     fixed += ["key_value_seq_lengths", "query_positions", "key_value_positions"]
-    _refuse("attention_decode", options, fixed, "queries are the last tokens")
-    if lengths is None:
-        raise _checks.mistake(
-            "attention_decode",
-            "lengths s32[B]",
-            "None",
-            "give how many tokens of each cache there are",
-        )
+    _refuse(op, options, fixed, "queries are the last tokens")
+    _require_lengths(op, lengths, _checks.as_array(op, "query", query))
     return attention(
         *(query, key_cache, value_cache),
         is_causal=True,
@@ -168,3 +177,13 @@ def attention_decode(
         key_value_seq_lengths=lengths,
         **options,
     )
+
+
+def _require_lengths(op: str, lengths: Any, query: jax.Array) -> None:
+    advice = "give how many tokens of each cache there are"
+    if lengths is None:
+        raise _checks.mistake(op, "lengths s32[B]", "None", advice)
+    array = _checks.as_array(op, "lengths", lengths)
+    if not jnp.issubdtype(array.dtype, jnp.integer) or array.shape != query.shape[:1]:
+        expected = f"lengths s32[B] with B={query.shape[0] if query.ndim else 0}"
+        raise _checks.mistake(op, expected, _checks.describe(array), advice)

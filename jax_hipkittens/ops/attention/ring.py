@@ -105,9 +105,10 @@ def zigzag_order(length: int, parts: int) -> np.ndarray:
       s32[length], the number in the sequence of every token.
 
     Raises:
-      ValueError: ``length`` is not a multiple of ``2 * parts``.
+      ValueError: ``length`` is not a multiple of ``2 * parts``, or no integer.
     """
-    if parts < 1 or length % (2 * parts):
+    whole = all(isinstance(x, (int, np.integer)) for x in (length, parts))
+    if not whole or length < 0 or parts < 1 or length % (2 * parts):
         raise _checks.mistake(
             "zigzag_order",
             "a length that is a multiple of 2 * parts",
@@ -458,6 +459,10 @@ def ring_attention_sharded(
 def _spec(
     op: str, mesh: Any, axis_name: Any, batch_axes: Any, head_axes: Any
 ) -> PartitionSpec:
+    if not isinstance(mesh, (Mesh, AbstractMesh)):
+        raise _checks.mistake(
+            op, "mesh to be a jax.sharding.Mesh", f"{mesh!r}", "see jax.make_mesh"
+        )
     sides = {
         "axis_name": axis_name,
         "batch_axes": batch_axes,

@@ -118,6 +118,45 @@ def check_values(split):
     assert found == {"collective-permute": permutations}, found
 
 
+def computations(text):
+    """Of each computation of an HLO module: {instruction: (opcode, operands)}."""
+    for body in re.findall(r"^[^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        found = {}
+        for line in body.splitlines():
+            parts = re.match(r"\s*(?:ROOT )?%?([\w.-]+) = .*? ([\w-]+)\((.*)", line)
+            if parts:
+                name, opcode, rest = parts.groups()
+                found[name] = opcode, re.findall(r"%([\w.-]+)", rest)
+        yield found
+
+
+def check_overlap():
+    """No block waits for a kernel of its step, and no kernel for a block under way."""
+    split = next(iter(split for split in SPLITS.values() if split.parts == 4))
+    inputs = cases.draw(split.case, split.dtype)
+    op = ring(split, return_residual=True)
+    compiled = value_and_gradients.lower(op, laid_out(split, inputs)).compile()
+    loops = 0
+    for body in computations(compiled.as_text()):
+
+        @functools.cache
+        def before(name, body=body):
+            """The opcodes of all that an instruction depends on."""
+            operands = [x for x in body.get(name, ("", []))[1] if x in body]
+            return frozenset(body[x][0] for x in operands).union(*map(before, operands))
+
+        opcodes = {opcode for opcode, _ in body.values()}
+        if not {"custom-call", "collective-permute"} <= opcodes or "while" in opcodes:
+            continue
+        loops += 1
+        for name, (opcode, _) in body.items():
+            if opcode == "collective-permute":
+                assert "custom-call" not in before(name), name
+            if opcode == "custom-call":
+                assert "collective-permute" not in before(name), name
+    assert loops == 2  # Of the forward and the backward.
+
+
 def check_rows_without_keys():
     """Queries beyond the window's last key, on devices whose blocks hide all keys."""
     options = dict(is_causal=True, local_window_size=(7, 0))
@@ -251,6 +290,7 @@ def check_unchecked_shard_map():
 CHECKS: dict[str, Any] = {
     **{name: functools.partial(check_values, split) for name, split in SPLITS.items()},
     "rows without keys": check_rows_without_keys,
+    "overlap": check_overlap,
     "memory": check_memory,
     "vmap": check_vmap,
     "forward mode": check_forward_mode,

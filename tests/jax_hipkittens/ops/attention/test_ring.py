@@ -31,6 +31,10 @@ def test_zigzag_order():
     np.testing.assert_array_equal(order, [0, 1, 10, 11, 2, 3, 8, 9, 4, 5, 6, 7])
     with pytest.raises(ValueError, match=r"multiple of 2 \* parts, but received.* 10 "):
         hk.zigzag_order(10, 2)
+    with pytest.raises(
+        ValueError, match=r"multiple of 2 \* parts, but received.*8\.0 "
+    ):
+        hk.zigzag_order(8.0, 2)
 
 
 def mesh(kind=AxisType.Auto):
@@ -61,6 +65,7 @@ def test_one_device_is_attention(order, kind):
         (dict(head_axes="tokens"), r"different axes of the mesh.*head_axes='tokens'"),
         (dict(order="zigzag"), r"query with T a multiple of 2.*float32\[1,3,2,4\]"),
         (dict(order="random"), r"order to be one of 'contiguous', 'zigzag'.*'random'"),
+        (dict(mesh=None), r"mesh to be a jax.sharding.Mesh, but received None"),
         (dict(implementation="cuda"), r"implementation to be one of"),
         (dict(return_residual=1), r"return_residual to be True or False"),
     ],

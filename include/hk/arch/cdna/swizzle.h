@@ -4,7 +4,7 @@
 // prove it from the bank and phase tables.
 #pragma once
 
-#include "hk/arch/cdna/chip.h"
+#include "hk/arch/cdna/lane_map.h"
 
 namespace hk::cdna {
 
@@ -13,6 +13,7 @@ inline constexpr int chunk_bytes = 16;  // what the XOR moves as a whole: 8 elem
 
 // Terms adjacent: row r is 128 bytes, its 8 chunks permuted by an XOR with f(r).
 struct term_major {
+  static constexpr bool terms_adjacent = true;
   static constexpr int row_bytes = depth * 2;
   // Rows 0 to 7 permute differently, which serves the reads (16 rows, a chunk each). Bits 3 and 4
   // of the row serve the writes of gfx942, which write one row in 8 for several chunks.
@@ -20,6 +21,11 @@ struct term_major {
   // Byte offset of chunk c of a row.
   static constexpr int offset(int row, int c) {
     return row * row_bytes + ((c ^ f(row)) * chunk_bytes);
+  }
+  // The inverse: (row, first term) of the chunk at a byte offset.
+  static constexpr place at(int byte) {
+    const int row = byte / row_bytes, slot = byte % row_bytes / chunk_bytes;
+    return {row, 8 * (slot ^ f(row))};
   }
 };
 
@@ -29,6 +35,7 @@ struct term_major {
 template <int Rows>
 struct row_major {
   static_assert(Rows == 64 || Rows == 128, "expected a tile of 64 or 128 rows");
+  static constexpr bool terms_adjacent = false;
   static constexpr int term_bytes = Rows * 2;
   static constexpr int f(int k) {
     if (Rows == 64) return (k >> 1 & 1) | (k >> 3 & 1) << 1;
@@ -37,6 +44,11 @@ struct row_major {
   // Byte offset of chunk c (rows 8 c to 8 c + 7) of a term.
   static constexpr int offset(int k, int c) {
     return k * term_bytes + ((c ^ f(k) << 1) * chunk_bytes);
+  }
+  // The inverse: (first row, term) of the chunk at a byte offset.
+  static constexpr place at(int byte) {
+    const int k = byte / term_bytes, slot = byte % term_bytes / chunk_bytes;
+    return {8 * (slot ^ f(k) << 1), k};
   }
 };
 

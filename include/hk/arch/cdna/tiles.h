@@ -29,6 +29,16 @@ HK_INLINE void zero(acc<M, N>& d) {
     for (int j = 0; j < d.col_fragments; ++j) d.part[i][j] = f32x4{0, 0, 0, 0};
 }
 
+// The compiler moves no work on fragments (i, j) to (i + rows, j + cols) of d across. Products
+// touch no memory, so neither barriers nor fences of memory hold them in their place.
+template <int i, int j, int rows, int cols, int M, int N>
+HK_INLINE void pin(acc<M, N>& d) {
+#pragma unroll
+  for (int r = 0; r < rows; ++r)
+#pragma unroll
+    for (int c = 0; c < cols; ++c) asm volatile("" : "+v"(d.part[i + r][j + c]));
+}
+
 template <element T, int R>
 struct rows_of {
   static_assert(R % 16 == 0, "an operand is made of fragments of 16 rows");
@@ -36,14 +46,17 @@ struct rows_of {
   u32x4 part[fragments];
 };
 
-// d += a b^T over 32 terms.
-template <element T, int M, int N>
-HK_INLINE void mma_ABt(acc<M, N>& d, const rows_of<T, M>& a, const rows_of<T, N>& b) {
+// d += a b^T over 32 terms, where a and b are the rows and columns of d from 16 i0 and 16 j0 on.
+template <int i0 = 0, int j0 = 0, element T, int M, int N, int RA, int RB>
+HK_INLINE void mma_ABt(acc<M, N>& d, const rows_of<T, RA>& a, const rows_of<T, RB>& b) {
+  static_assert(16 * i0 + RA <= M && 16 * j0 + RB <= N, "the product lies inside of d");
 #pragma unroll
   for (int i = 0; i < a.fragments; ++i)
 #pragma unroll
-    for (int j = 0; j < b.fragments; ++j)
-      d.part[i][j] = multiply_add(T{}, b.part[j], a.part[i], d.part[i][j]);
+    for (int j = 0; j < b.fragments; ++j) {
+      f32x4& part = d.part[i0 + i][j0 + j];
+      part = multiply_add(T{}, b.part[j], a.part[i], part);
+    }
 }
 
 // Reads operands of 16 R rows, from row `first` of a tile on, terms 32 half to 32 half + 31. A

@@ -75,11 +75,9 @@ constexpr double step_clocks(int rows, int cols, int operations, double fraction
 }
 
 inline constexpr variant gfx950_variants[] = {
-#if 0
     {schedule::ping_pong, 256, 256, 512, 128, step_clocks(256, 256, 4096, 0.75)},
     {schedule::direct, 128, 128, 256, 64, step_clocks(128, 128, 4096, 0.55)},
     {schedule::direct, 64, 64, 256, 64, step_clocks(64, 64, 4096, 0.30)},
-#endif
     {schedule::staged, 128, 128, 256, 64, step_clocks(128, 128, 4096, 0.35)},
     {schedule::staged, 64, 64, 256, 64, step_clocks(64, 64, 4096, 0.20)},
 };

@@ -50,6 +50,16 @@ nb::dict simulated_handlers(const std::string& architecture) {
   return table;
 }
 
+// Why HIP cannot be used, empty if it can.
+std::string hip_problem() {
+  try {
+    hip();
+    return "";
+  } catch (const driver_error& error) {
+    return error.what();
+  }
+}
+
 template <auto entry>
 int64_t launched() {
   return launches<entry>.load(std::memory_order_relaxed);
@@ -89,6 +99,8 @@ NB_MODULE(_hk, module) {
              "name; they take the places of the host's.");
   module.def("architectures", jax_hipkittens::architectures_of, nb::arg("family"),
              "GPU architectures that this build has kernels of a family for.");
+  module.def("hip_problem", jax_hipkittens::hip_problem,
+             "Why the HIP library cannot be used; empty if it can.");
   module.def("package_folder", jax_hipkittens::package_folder,
              "Where the extension module and the package's data lie.");
   module.def(

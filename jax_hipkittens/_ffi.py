@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jax_hipkittens import _targets
+
 _EXTENSION = "jax_hipkittens._hk"
 _PREFIX = "jax_hipkittens_"
 _VERSION_HEADER = Path("xla", "ffi", "api", "c_api.h")
@@ -56,18 +58,28 @@ def require() -> ModuleType:
 
     Raises:
       NotImplementedError: HK kernels cannot be called in this process; says why.
-      ValueError: ``JAX_HIPKITTENS_HOST_ISA`` names no instruction set of this CPU.
+      ValueError: ``JAX_HIPKITTENS_HOST_ISA`` names no instruction set of this CPU, or
+        ``JAX_HIPKITTENS_SIMULATE`` no chip.
     """
     found = status()
     if found.extension is None:
         raise NotImplementedError(found.problem)
     found.extension.host_isa()
-    if jax.default_backend() != "cpu":
-        raise NotImplementedError(
-            "HK kernels are built for the host, and JAX's default backend here is "
-            f"{jax.default_backend()}; set JAX_PLATFORMS=cpu to run on the host"
-        )
+    _targets.current()
     return found.extension
+
+
+def require_family(family: str) -> _targets.Target:
+    """The chip that kernels of ``family`` would run on here.
+
+    Raises:
+      NotImplementedError: there are none for it; or as :func:`require`.
+      ValueError: as :func:`require`.
+    """
+    extension = require()
+    target = _targets.current()
+    _targets.require(family, extension.architectures(family), target)
+    return target
 
 
 def result(like: jax.Array, shape: Sequence[int], dtype: Any) -> Any:
@@ -145,9 +157,20 @@ def _load() -> Status:
     problem = _version_problem(built, runtime)
     if problem is not None:
         return Status(None, problem, built, runtime)
-    for name, handler in extension.handlers().items():
+    for name, handler in _cpu_handlers(extension).items():
         jax.ffi.register_ffi_target(name, handler, platform="cpu")
+    for name, handler in extension.hip_handlers().items():
+        jax.ffi.register_ffi_target(name, handler, platform="ROCM")
     return Status(extension, None, built, runtime)
+
+
+def _cpu_handlers(extension: ModuleType) -> dict[str, Any]:
+    """The host's, or those of a simulated chip in their places where it has kernels."""
+    handlers = dict(extension.handlers())
+    chip = _targets.simulated()
+    if chip is not None:
+        handlers |= extension.simulated_handlers(chip)
+    return handlers
 
 
 def _version_problem(

@@ -1,7 +1,7 @@
 """The two JAX primitives beneath every op.
 
-``call`` runs a kernel on the platform that it is lowered for, and plain JAX on every
-other. It has a rule for vmap, and none for differentiation.
+``call`` runs a kernel on the platforms that have one, the CPU and ROCm, and plain JAX
+on every other. It has a rule for vmap, and none for differentiation.
 
 ``linear`` is what differentiation puts beside it: a function that is linear in some of
 its operands, together with its transpose. Forward mode evaluates the function, reverse
@@ -38,7 +38,11 @@ class Kernel(Hashable, Protocol):
         ...
 
     def host(self, operands: Sequence[Array]) -> Sequence[Array]:
-        """By the kernel for the host."""
+        """On a CPU: by the kernel for the host, or for the chip that is simulated."""
+        ...
+
+    def gpu(self, operands: Sequence[Array]) -> Sequence[Array]:
+        """On an AMD GPU: by its kernel, or by plain JAX if there is none."""
         ...
 
     def reference(self, operands: Sequence[Array]) -> Sequence[Array]:
@@ -166,6 +170,10 @@ def _on_host(*operands: Array, kernel: Kernel, traced: Any) -> Sequence[Array]:
     return jaxpr_as_fun(traced)(*operands)
 
 
+def _on_gpu(*operands: Array, kernel: Kernel, traced: Any) -> Sequence[Array]:
+    return kernel.gpu(operands)
+
+
 def _elsewhere(*operands: Array, kernel: Kernel, traced: Any) -> Sequence[Array]:
     return kernel.reference(operands)
 
@@ -173,9 +181,10 @@ def _elsewhere(*operands: Array, kernel: Kernel, traced: Any) -> Sequence[Array]
 _call.def_impl(_call_evaluated)
 batching.primitive_batchers[_call] = _call_batched
 mlir.register_lowering(_call, mlir.lower_fun(_elsewhere, multiple_results=True))
-mlir.register_lowering(
-    _call, mlir.lower_fun(_on_host, multiple_results=True), platform="cpu"
-)
+for _platform, _part in (("cpu", _on_host), ("rocm", _on_gpu)):
+    mlir.register_lowering(
+        _call, mlir.lower_fun(_part, multiple_results=True), platform=_platform
+    )
 
 # linear -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
-from jax_hipkittens import _checks, _dispatch, _partition, _primitives
+from jax_hipkittens import _checks, _dispatch, _partition, _primitives, _targets
 
 Arrays = Sequence[Any]
 """Arrays in an order of their own; None where an optional one is absent."""
@@ -67,6 +67,10 @@ class Kernel:
         """The same by plain JAX."""
         raise NotImplementedError
 
+    def gpu_limit(self, operands: Arrays) -> str | None:
+        """Why no kernel for GPUs serves these operands, or None."""
+        return "HK has no kernel for GPUs"
+
     # What primitives.call takes: flat operands.
 
     def results(self, operands: Sequence[Any]) -> list[tuple[Shape, Any]]:
@@ -79,6 +83,17 @@ class Kernel:
         ]
 
     def host(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        if _targets.simulated() is not None:
+            return self.gpu(operands)
+        return self._by_kernels(operands)
+
+    def gpu(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        limit = self.gpu_limit(self._restored(operands))
+        if limit is not None:
+            return self._instead(operands, limit)
+        return self._by_kernels(operands)
+
+    def _by_kernels(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
         letters = self._letters(operands)
 
         def local(
@@ -95,12 +110,17 @@ class Kernel:
         return _partition.partitioned(letters, local, operands)
 
     def reference(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
-        reason = f"{self.name}: HK has no kernel for the platform of this program"
+        reason = "HK has no kernel for the platform of this program"
+        return self._instead(operands, reason)
+
+    def _instead(
+        self, operands: Sequence[jax.Array], reason: str
+    ) -> Sequence[jax.Array]:
         if self.strict:
             raise NotImplementedError(
-                f"{reason}; implementation=None falls back to XLA."
+                f"{self.name}: {reason}; implementation=None falls back to XLA."
             )
-        _dispatch.warn_once(f"{reason}, so it falls back to XLA")
+        _dispatch.warn_once(f"{self.name}: {reason}, so it falls back to XLA")
         return self.flattened(self.flat_reference, operands)
 
     def batched(

@@ -5,12 +5,13 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 import jax_hipkittens as hk
-from jax_hipkittens import _ffi
+from jax_hipkittens import _ffi, _targets
 
 # Every instruction set that the host's kernels are written for, best first.
 HOST_ISAS = {
@@ -21,7 +22,7 @@ HOST_ISAS = {
     "plain": "any CPU",
 }
 _ISA_VARIABLE = "JAX_HIPKITTENS_HOST_ISA"
-_DEVICE_TARGETS = ("gfx950", "gfx942")
+_FAMILIES = ("attention", "gemm", "norm", "rotary")
 
 
 def threads() -> int:
@@ -46,7 +47,7 @@ def report() -> str:
     sections = {
         "jax_hipkittens": _versions(),
         "Machine": _machine(),
-        "Targets": _targets(),
+        "Targets": _chips(),
         "Check": _check(),
     }
     lines = []
@@ -81,14 +82,13 @@ def _machine() -> Iterator[str]:
     yield f"JAX's default backend: {jax.default_backend()}, {jax.device_count()} device"
 
 
-def _targets() -> Iterator[str]:
+def _chips() -> Iterator[str]:
     status = _ffi.status()
     if status.extension is None:
         yield f"host: no; {status.problem}"
     else:
         yield from _host(status.extension)
-    for target in _DEVICE_TARGETS:
-        yield f"{target}: no; this version has kernels for the host only"
+        yield from _gpus(status.extension)
 
 
 def _host(extension: object) -> Iterator[str]:
@@ -103,6 +103,22 @@ def _host(extension: object) -> Iterator[str]:
     for name, needs in HOST_ISAS.items():
         verdict = "yes" if name in here else f"no; needs {needs}"
         yield f"  {name}: {verdict}"
+
+
+def _gpus(extension: Any) -> Iterator[str]:
+    """What there are kernels for, and what stands in the way of running them."""
+    for chip in _targets.GPUS:
+        built = [name for name in _FAMILIES if chip in extension.architectures(name)]
+        have = f"kernels of {', '.join(built)}" if built else "no kernels in this build"
+        yield f"{chip}: {have}"
+    yield f"  on a GPU: {extension.hip_problem() or 'the HIP library is here'}"
+    simulator = Path(extension.package_folder(), "libhk_hipsim.so")
+    if not simulator.exists():
+        yield f"  simulated: no; this build lacks {simulator.name}"
+        return
+    chosen = os.environ.get(_targets.VARIABLE)
+    state = f"by {_targets.VARIABLE}={chosen}" if chosen else f"set {_targets.VARIABLE}"
+    yield f"  simulated: {state}"
 
 
 def _check() -> Iterator[str]:

@@ -42,7 +42,7 @@ _LETTERS = Operands(
 
 def require(query: jax.Array, value: jax.Array) -> None:
     """Raises NotImplementedError, naming the limit, unless HK can serve the call."""
-    _ffi.require()
+    _ffi.require_family("attention")
     if query.dtype.name not in DTYPES:
         raise _checks.limit(f"attention in {', '.join(DTYPES)}", query.dtype.name)
     for dim in (query.shape[-1], value.shape[-1]):

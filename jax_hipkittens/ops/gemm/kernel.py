@@ -17,6 +17,10 @@ from jax_hipkittens import _checks, _ffi, _partition, _stack
 from jax_hipkittens.ops.gemm import reference
 
 DTYPES = ("bfloat16", "float16", "float32")
+GPU_DTYPES = ("bfloat16", "float16")  # of operands; results are of all DTYPES
+# As hk/kernels/gemm/device_plan.h has them: offsets inside of a tile take 31 bits.
+_GPU_SIZE = 2**31 - 257
+_GPU_ROW = (2**31 - 1024) // 128 - 1
 _ACTIVATIONS = {None: 0, "gelu": 1, "silu": 2, "gelu_exact": 3}
 _M, _N, _K = "abcdefgh", "ijklmnop", "qrstuvwx"
 
@@ -29,7 +33,7 @@ def require(
     bias: jax.Array | None = None,
 ) -> None:
     """Raises NotImplementedError, naming the limit, unless HK can serve the call."""
-    _ffi.require()
+    target = _ffi.require_family("gemm")
     served = ", ".join(DTYPES)
     if a.dtype != b.dtype or a.dtype.name not in DTYPES:
         raise _checks.limit(
@@ -42,6 +46,9 @@ def require(
     most = len(_M)
     if max(a.ndim, b.ndim) > most:
         raise _checks.limit(f"up to {most} axes", f"{max(a.ndim, b.ndim)}")
+    if not target.is_host and a.dtype.name not in GPU_DTYPES:
+        served = " and ".join(GPU_DTYPES)
+        raise _checks.limit(f"operands of dtype {served} on a GPU", a.dtype.name)
     named = precision if isinstance(precision, tuple) else (precision,)
     if not all(p is None or isinstance(p, jax.lax.Precision) for p in named):
         raise _checks.limit(
@@ -100,6 +107,20 @@ class Gemm(_stack.Kernel):
         a = k + m if self.trans_a else m + k
         b = n + k if self.trans_b else k + n
         return (a, b, n), [m + n] * (2 if self.with_z else 1), m + n + k
+
+    def gpu_limit(self, operands: Sequence[Any]) -> str | None:
+        dtype = operands[0].dtype.name
+        if dtype not in GPU_DTYPES:
+            served = " and ".join(GPU_DTYPES)
+            return f"kernels for GPUs take operands of {served}, and not of {dtype}"
+        m, n, k = (math.prod(sizes) for sizes in self._sizes(operands))
+        rows = m if self.trans_a else k, k if self.trans_b else n
+        if max(m, n, k) > _GPU_SIZE or max(rows) > _GPU_ROW:
+            return (
+                f"kernels for GPUs take M, N and K up to {_GPU_SIZE} and stored rows "
+                f"of up to {_GPU_ROW} elements, and not M={m}, N={n}, K={k}"
+            )
+        return None
 
     def flat(
         self, part: _partition.Part, operands: Sequence[Any]

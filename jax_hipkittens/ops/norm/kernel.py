@@ -38,7 +38,7 @@ def check(x: jax.Array) -> None:
         raise _checks.limit("rows of 1 element or more", f"x {_checks.describe(x)}")
     if x.ndim > len(_ROWS):
         raise _checks.limit(f"arrays of up to {len(_ROWS)} axes", f"{x.ndim} axes")
-    _ffi.require()
+    _ffi.require_family("norm")
 
 
 @dataclasses.dataclass(frozen=True)

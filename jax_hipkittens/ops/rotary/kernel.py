@@ -23,7 +23,7 @@ def check(x: jax.Array, cos: jax.Array) -> None:
         raise _checks.limit("bfloat16, float16 and float32", f"x {x.dtype}")
     if cos.shape[-1] == 0:
         raise _checks.limit("2 rotary dims or more", "0")
-    _ffi.require()
+    _ffi.require_family("rotary")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,12 @@ def main_in_process(module, threads=None, **environment):
 
     XLA sizes its thread pool by the CPUs that the process may use.
     """
-    lines = [f"from {module} import main", "main()"]
+    return call_in_process(module, "main", threads, **environment)
+
+
+def call_in_process(module, function, threads=None, **environment):
+    """The same for another function of the module."""
+    lines = [f"from {module} import {function}", f"{function}()"]
     if threads is not None:
         cpus = sorted(os.sched_getaffinity(0))[:threads]
         assert len(cpus) == threads, f"this test needs {threads} CPUs"

@@ -53,11 +53,12 @@ struct row_major {
 };
 
 // The strip of an epilogue: rows of 64 floats, 16 chunks each, on their way from accumulators to
-// rows of C. Written 16 rows at a time, one chunk each; read 8 lanes to a row, two chunks each.
+// rows of C. Written 16 rows at a time, one chunk each; read 8 lanes to a row, two chunks each, in
+// two instructions, so that the upper chunks of a row are swapped pairwise for 32 banks.
 struct result_strip {
   static constexpr int row_bytes = 64 * 4;
   static constexpr int offset(int row, int c) {
-    return row * row_bytes + ((c ^ (row & 15)) * chunk_bytes);
+    return row * row_bytes + ((c ^ (c >> 3) ^ (row & 15)) * chunk_bytes);
   }
 };
 

@@ -1,4 +1,4 @@
-#include "code_object.h"
+#include "tests/hipsim/code_object.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "msgpack.h"
+#include "tests/hipsim/msgpack.h"
 
 namespace hipsim {
 namespace {
@@ -151,9 +151,9 @@ class Loader {
         return Fail("has a segment outside the file's " + std::to_string(file_.size()) +
                     " bytes; is the file whole?");
       }
-      if (segment.type == kSegmentLoad && (segment.file_size > segment.memory_size ||
-                                           !Contains(kMaxImage, segment.address,
-                                                     segment.memory_size))) {
+      if (segment.type == kSegmentLoad &&
+          (segment.file_size > segment.memory_size ||
+           !Contains(kMaxImage, segment.address, segment.memory_size))) {
         return Fail("has a segment whose size in memory is wrong.");
       }
     }
@@ -167,8 +167,7 @@ class Loader {
     }
     if (end == 0) return Fail("has nothing to load.");
     const uint64_t size = (end + kPage - 1) / kPage * kPage;
-    void* memory =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return Fail("does not fit into memory.", LoadStatus::kOutOfMemory);
     object_->base_ = reinterpret_cast<uint64_t>(memory);
     object_->size_ = size;
@@ -254,15 +253,17 @@ class Loader {
   }
 
   bool AddSymbol(const Symbol& symbol, std::span<const uint8_t> names) {
-    constexpr uint8_t kObject = 1;
+    constexpr uint8_t kObject = 1, kFunction = 2;
     if (symbol.name >= names.size()) return Fail("has a symbol whose name is outside the file.");
     const char* name = reinterpret_cast<const char*>(names.data()) + symbol.name;
     const std::string text(name, strnlen(name, names.size() - symbol.name));
-    if ((symbol.info & 15) != kObject) return true;
+    const auto type = static_cast<uint8_t>(symbol.info & 15);
+    if (type != kObject && type != kFunction) return true;
     if (!Contains(image_.size(), symbol.value, symbol.size)) {
       return Fail("has the symbol " + text + " outside its segments.");
     }
-    object_->globals_.push_back({text, object_->base_ + symbol.value, symbol.size});
+    auto& symbols = type == kObject ? object_->globals_ : object_->functions_;
+    symbols.push_back({text, object_->base_ + symbol.value, symbol.size});
     return true;
   }
 
@@ -418,7 +419,8 @@ bool EntryIsFor(std::string_view name, std::string_view chip) {
 CodeObject::Result CodeObject::Load(std::span<const uint8_t> image, std::string_view chip) {
   if (!IsBundle(image)) return Loader(image, chip).Run();
   const auto entries = ReadBundle(image);
-  if (!entries) return {LoadStatus::kInvalidImage, "the offload bundle's table is damaged.", nullptr};
+  if (!entries)
+    return {LoadStatus::kInvalidImage, "the offload bundle's table is damaged.", nullptr};
   for (const BundleEntry& entry : *entries) {
     if (!EntryIsFor(entry.name, chip)) continue;
     if (!Contains(image.size(), entry.offset, entry.size)) {
@@ -448,13 +450,21 @@ const GlobalSymbol* CodeObject::FindGlobal(std::string_view name) const {
   return nullptr;
 }
 
+uint64_t CodeObject::EndOfFunction(uint64_t address) const {
+  for (const GlobalSymbol& function : functions_) {
+    if (function.address <= address && address < function.address + function.size) {
+      return function.address + function.size;
+    }
+  }
+  return code_end_;
+}
+
 uint64_t ImageSize(const void* data) {
   const auto* bytes = static_cast<const uint8_t*>(data);
   if (std::memcmp(bytes, "\177ELF", 4) == 0) {
     const auto header = ReadAt<FileHeader>({bytes, sizeof(FileHeader)}, 0);
-    uint64_t end = std::max(
-        header.segments + uint64_t{header.segment_count} * header.segment_size,
-        header.sections + uint64_t{header.section_count} * header.section_size);
+    uint64_t end = std::max(header.segments + uint64_t{header.segment_count} * header.segment_size,
+                            header.sections + uint64_t{header.section_count} * header.section_size);
     return std::max<uint64_t>(end, sizeof(FileHeader));
   }
   if (std::memcmp(bytes, kBundleMagic.data(), kBundleMagic.size()) != 0) return 0;

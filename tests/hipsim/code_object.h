@@ -95,6 +95,8 @@ class CodeObject {
   uint64_t code_begin() const { return code_begin_; }
   uint64_t code_end() const { return code_end_; }
   std::string_view chip() const { return chip_; }
+  // Where the function that holds an address ends: by its symbol, else at the end of the code.
+  uint64_t EndOfFunction(uint64_t address) const;
 
  private:
   friend class Loader;
@@ -105,10 +107,12 @@ class CodeObject {
   uint64_t code_begin_ = 0, code_end_ = 0;
   std::vector<Kernel> kernels_;
   std::vector<GlobalSymbol> globals_;
+  std::vector<GlobalSymbol> functions_;
 };
 
 // Bytes of the image that starts at `data` and whose length the caller does not say, as with
-// hipModuleLoadData: computed from the ELF header's tables or the bundle's entries; 0 if it is neither.
+// hipModuleLoadData: computed from the ELF header's tables or the bundle's entries; 0 if it is
+// neither.
 uint64_t ImageSize(const void* data);
 
 }  // namespace hipsim

@@ -1,4 +1,4 @@
-#include "msgpack.h"
+#include "tests/hipsim/msgpack.h"
 
 namespace hipsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "exec/banks.h"
+#include "tests/hipsim/exec/banks.h"
 
 #include <algorithm>
 #include <array>
@@ -39,8 +39,8 @@ constexpr Form Read16() {
   return form;
 }
 
-// The measured phases of 12-byte reads: {0-3,20-23}, {4-7,16-19}, {8-11,28-31}, {12-15,24-27}, and 32
-// more.
+// The measured phases of 12-byte reads: {0-3,20-23}, {4-7,16-19}, {8-11,28-31}, {12-15,24-27}, and
+// 32 more.
 constexpr Form Read12() {
   Form form;
   form.banks = 32;
@@ -56,9 +56,9 @@ constexpr Form Read12() {
 constexpr Form kWide[] = {InOrder(64, 64), InOrder(64, 32), Read12(), Read16()};
 constexpr Form kNarrow[] = {InOrder(32, 32), InOrder(32, 16), InOrder(32, 8), InOrder(32, 8)};
 
-const Form& FormOf(Arch arch, bool write, uint32_t bytes) {
+const Form& FormOf(Chip chip, bool write, uint32_t bytes) {
   const uint32_t dwords = std::clamp<uint32_t>((bytes + 3) / 4, 1, 4);
-  const bool wide = arch == Arch::kGfx950 && !write;
+  const bool wide = chip == Chip::kGfx950 && !write;
   return wide ? kWide[dwords - 1] : kNarrow[dwords - 1];
 }
 
@@ -70,9 +70,9 @@ struct Bank {
 
 }  // namespace
 
-LdsCycles CountLdsCycles(Arch arch, bool write, uint32_t bytes, const uint32_t* addresses,
+LdsCycles CountLdsCycles(Chip chip, bool write, uint32_t bytes, const uint32_t* addresses,
                          uint64_t lanes) {
-  const Form& form = FormOf(arch, write, bytes);
+  const Form& form = FormOf(chip, write, bytes);
   static thread_local std::array<std::array<Bank, 64>, 8> phases;
   std::array<uint32_t, 8> most{};
   for (uint32_t p = 0; p < form.phases; ++p) {

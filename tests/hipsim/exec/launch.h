@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "code_object.h"
-#include "runtime/buffers.h"
-#include "runtime/options.h"
+#include "tests/hipsim/code_object.h"
+#include "tests/hipsim/runtime/buffers.h"
+#include "tests/hipsim/runtime/options.h"
 
 namespace hipsim {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "code_object.h"
-#include "exec/facts.h"
-#include "isa/instruction.h"
-#include "runtime/options.h"
+#include "tests/hipsim/code_object.h"
+#include "tests/hipsim/exec/facts.h"
+#include "tests/hipsim/isa/instruction.h"
+#include "tests/hipsim/runtime/options.h"
 
 namespace hipsim {
 
@@ -24,10 +24,10 @@ struct Decoded {
 
 class Program {
  public:
-  Program(std::unique_ptr<CodeObject> object, Arch arch);
+  Program(std::unique_ptr<CodeObject> object, Chip chip);
 
   const CodeObject& object() const { return *object_; }
-  Arch arch() const { return arch_; }
+  Chip chip() const { return chip_; }
 
   // The instruction at an address; null if the address is outside the code or not a multiple of 4.
   // Instructions are decoded when they are first reached.
@@ -45,7 +45,7 @@ class Program {
   const Decoded* Decode(uint64_t address);
 
   std::unique_ptr<CodeObject> object_;
-  Arch arch_;
+  Chip chip_;
   uint64_t code_size_;
   std::unique_ptr<std::atomic<const Decoded*>[]> slots_;
   std::mutex mutex_;

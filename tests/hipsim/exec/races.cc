@@ -1,4 +1,4 @@
-#include "exec/races.h"
+#include "tests/hipsim/exec/races.h"
 
 #include <algorithm>
 
@@ -24,8 +24,8 @@ std::optional<LdsAccess> RaceTracker::Record(uint32_t address, uint32_t size,
   const uint32_t end = (address + size) >> shift_;
   std::optional<LdsAccess> conflict;
   for (uint32_t i = address >> shift_; i < end && !conflict; ++i) {
-    conflict = access.kind == LdsAccess::Kind::kRead ? Read(cells_[i], access)
-                                                     : Write(cells_[i], access);
+    conflict =
+        access.kind == LdsAccess::Kind::kRead ? Read(cells_[i], access) : Write(cells_[i], access);
   }
   return conflict;
 }

@@ -1,4 +1,4 @@
-#include "buffers.h"
+#include "tests/hipsim/runtime/buffers.h"
 
 #include <sys/mman.h>
 

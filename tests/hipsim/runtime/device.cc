@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime.h"
+#include "tests/hipsim/runtime/runtime.h"
 
 namespace hipsim {
 namespace {
@@ -13,7 +13,7 @@ constexpr size_t kGibi = size_t{1} << 30;
 constexpr int kMaxThreads = 1024;
 
 // What sets the chips apart; the figures are those of an MI325X and an MI355X.
-struct Chip {
+struct ChipFacts {
   const char* name;
   const char* arch;
   int compute_units;
@@ -23,16 +23,18 @@ struct Chip {
   int minor;
 };
 
-constexpr Chip kChips[] = {
+constexpr ChipFacts kChips[] = {
     {"AMD Instinct MI325X (simulated)", "gfx942:sramecc+:xnack-", 304, 64 << 10, 256 * kGibi,
      2'100'000, 1'500'000, 4},
     {"AMD Instinct MI355X (simulated)", "gfx950:sramecc+:xnack-", 256, 160 << 10, 288 * kGibi,
      2'400'000, 2'000'000, 5},
 };
 
-const Chip& CurrentChip() { return kChips[static_cast<int>(Runtime::Get().options().arch)]; }
+const ChipFacts& CurrentChip() {
+  return kChips[Runtime::Get().options().chip == Chip::kGfx950 ? 1 : 0];
+}
 
-void SetSizes(const Chip& chip, DeviceProperties& p) {
+void SetSizes(const ChipFacts& chip, DeviceProperties& p) {
   p.totalGlobalMem = chip.memory;
   p.sharedMemPerBlock = p.sharedMemPerMultiprocessor = chip.lds;
   p.sharedMemPerBlockOptin = p.maxSharedMemoryPerMultiProcessor = chip.lds;
@@ -52,7 +54,7 @@ void SetSizes(const Chip& chip, DeviceProperties& p) {
 }
 
 DeviceProperties Properties(int device) {
-  const Chip& chip = CurrentChip();
+  const ChipFacts& chip = CurrentChip();
   DeviceProperties p{};
   std::snprintf(p.name, sizeof(p.name), "%s", chip.name);
   std::snprintf(p.gcnArchName, sizeof(p.gcnArchName), "%s", chip.arch);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime.h"
+#include "tests/hipsim/runtime/runtime.h"
 
 namespace {
 
@@ -37,7 +37,8 @@ constexpr ErrorText kErrors[] = {
     {209, "hipErrorNoBinaryForGpu", "no kernel image is available for execution on the device"},
     {214, "hipErrorECCNotCorrectable", "uncorrectable ECC error encountered"},
     {215, "hipErrorUnsupportedLimit", "limit is not supported on this architecture"},
-    {217, "hipErrorPeerAccessUnsupported", "peer access is not supported between these two devices"},
+    {217, "hipErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
     {218, "hipErrorInvalidKernelFile", "invalid kernel file"},
     {300, "hipErrorInvalidSource", "invalid source"},
     {301, "hipErrorFileNotFound", "file not found"},
@@ -53,18 +54,19 @@ constexpr ErrorText kErrors[] = {
     {702, "hipErrorLaunchTimeOut", "the launch timed out and was terminated"},
     {704, "hipErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
     {705, "hipErrorPeerAccessNotEnabled", "peer access has not been enabled"},
-    {708, "hipErrorSetOnActiveProcess",
-     "cannot set while device is active in this process"},
+    {708, "hipErrorSetOnActiveProcess", "cannot set while device is active in this process"},
     {709, "hipErrorContextIsDestroyed", "context is destroyed"},
     {710, "hipErrorAssert", "device-side assert triggered"},
     {712, "hipErrorHostMemoryAlreadyRegistered",
      "part or all of the requested memory range is already mapped"},
-    {713, "hipErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"},
+    {713, "hipErrorHostMemoryNotRegistered",
+     "pointer does not correspond to a registered memory region"},
     {719, "hipErrorLaunchFailure", "unspecified launch failure"},
     {720, "hipErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
     {801, "hipErrorNotSupported", "operation not supported"},
     {900, "hipErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
-    {901, "hipErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
+    {901, "hipErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
     {999, "hipErrorUnknown", "unknown error"},
 };
 

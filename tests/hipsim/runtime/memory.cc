@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime.h"
+#include "tests/hipsim/runtime/runtime.h"
 
 namespace hipsim {
 namespace {
@@ -15,7 +15,7 @@ HipError Allocate(void** pointer, size_t size, Buffer::Kind kind) {
   size_t total = 0;
   size_t free = 0;
   if (kind == Buffer::Kind::kDevice) {
-    const bool large = Runtime::Get().options().arch == Arch::kGfx950;
+    const bool large = Runtime::Get().options().chip == Chip::kGfx950;
     total = size_t{large ? 288u : 256u} << 30;
     free = total - std::min<size_t>(total, Runtime::Get().buffers().allocated());
     if (size > free) return kOutOfMemory;
@@ -43,10 +43,10 @@ bool RangeOk(const void* pointer, size_t size, bool device) {
 
 HipError Copy(void* to, const void* from, size_t size, uint32_t kind) {
   if (size == 0) return kSuccess;
-  const bool to_device = kind == kHostToDevice || kind == kDeviceToDevice ||
-                         kind == kDeviceToDeviceNoCu;
-  const bool from_device = kind == kDeviceToHost || kind == kDeviceToDevice ||
-                           kind == kDeviceToDeviceNoCu;
+  const bool to_device =
+      kind == kHostToDevice || kind == kDeviceToDevice || kind == kDeviceToDeviceNoCu;
+  const bool from_device =
+      kind == kDeviceToHost || kind == kDeviceToDevice || kind == kDeviceToDeviceNoCu;
   if (kind > kCopyDefault && kind != kDeviceToDeviceNoCu) return kInvalidMemcpyDirection;
   if (!RangeOk(to, size, to_device) || !RangeOk(from, size, from_device)) return kInvalidValue;
   Runtime::Get().buffers().Copy(to, from, size);
@@ -165,9 +165,8 @@ HIPSIM_EXPORT hipError_t hipMemcpy(void* to, const void* from, size_t size, uint
 
 HIPSIM_EXPORT hipError_t hipMemcpyAsync(void* to, const void* from, size_t size, uint32_t kind,
                                         hipStream_t stream) {
-  return Enter("hipMemcpyAsync", [&] {
-    return OnStream(stream, [&] { return Copy(to, from, size, kind); });
-  });
+  return Enter("hipMemcpyAsync",
+               [&] { return OnStream(stream, [&] { return Copy(to, from, size, kind); }); });
 }
 
 HIPSIM_EXPORT hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, size_t size) {
@@ -178,9 +177,8 @@ HIPSIM_EXPORT hipError_t hipMemcpyDtoH(void* to, hipDeviceptr_t from, size_t siz
   return Enter("hipMemcpyDtoH", [&] { return Copy(to, from, size, kDeviceToHost); });
 }
 
-HIPSIM_EXPORT hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from,
-                                     size_t from_pitch, size_t width, size_t height,
-                                     uint32_t kind) {
+HIPSIM_EXPORT hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                     size_t width, size_t height, uint32_t kind) {
   return Enter("hipMemcpy2D",
                [&] { return Copy2d(to, to_pitch, from, from_pitch, width, height, kind); });
 }
@@ -189,9 +187,8 @@ HIPSIM_EXPORT hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void*
                                           size_t from_pitch, size_t width, size_t height,
                                           uint32_t kind, hipStream_t stream) {
   return Enter("hipMemcpy2DAsync", [&] {
-    return OnStream(stream, [&] {
-      return Copy2d(to, to_pitch, from, from_pitch, width, height, kind);
-    });
+    return OnStream(stream,
+                    [&] { return Copy2d(to, to_pitch, from, from_pitch, width, height, kind); });
   });
 }
 

@@ -8,15 +8,15 @@
 #include <fstream>
 #include <iterator>
 
-#include "exec/launch.h"
-#include "runtime.h"
+#include "tests/hipsim/exec/launch.h"
+#include "tests/hipsim/runtime/runtime.h"
 
 namespace hipsim {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
 
-size_t LdsOf(Arch arch) { return arch == Arch::kGfx950 ? 160 << 10 : 64 << 10; }
+size_t LdsOf(Chip chip) { return chip == Chip::kGfx950 ? 160 << 10 : 64 << 10; }
 
 HipError Fail(HipError error, const char* check, std::string report) {
   if (!Runtime::Get().options().quiet) std::fprintf(stderr, "hipsim: %s\n", report.c_str());
@@ -38,13 +38,13 @@ HipError ErrorOf(LoadStatus status) {
 }
 
 HipError Load(hipModule_t* module, std::span<const uint8_t> image) {
-  const Arch arch = Runtime::Get().options().arch;
-  CodeObject::Result result = CodeObject::Load(image, ArchName(arch));
+  const Chip chip = Runtime::Get().options().chip;
+  CodeObject::Result result = CodeObject::Load(image, ChipName(chip));
   if (result.status != LoadStatus::kOk) {
     return Fail(ErrorOf(result.status), "load", std::move(result.message));
   }
   Runtime::Get().buffers().AddInternal(result.object->base(), result.object->size());
-  *module = new ihipModule_t{std::make_unique<Program>(std::move(result.object), arch), {}};
+  *module = new ihipModule_t{std::make_unique<Program>(std::move(result.object), chip), {}};
   Runtime::Get().Add(*module);
   return kSuccess;
 }
@@ -57,8 +57,8 @@ HipError LoadFile(hipModule_t* module, const char* path) {
   return Load(module, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
 }
 
-// The caller does not say how long the image is. A damaged header may claim more than there is, so that
-// the bytes are copied through the system, which stops where memory ends.
+// The caller does not say how long the image is. A damaged header may claim more than there is, so
+// that the bytes are copied through the system, which stops where memory ends.
 std::vector<uint8_t> ReadableBytes(const void* address, uint64_t size) {
   constexpr uint64_t kChunk = 4096;
   std::vector<uint8_t> bytes(std::min<uint64_t>(size, uint64_t{1} << 30));
@@ -153,7 +153,7 @@ HipError SetAttribute(const void* function, uint32_t attribute, int value) {
   if (attribute != kMaxDynamicLds && attribute != kCarveout) return kInvalidValue;
   auto* symbol = static_cast<ihipModuleSymbol_t*>(const_cast<void*>(function));
   if (attribute == kCarveout) return kSuccess;
-  const auto lds = static_cast<int64_t>(LdsOf(Runtime::Get().options().arch));
+  const auto lds = static_cast<int64_t>(LdsOf(Runtime::Get().options().chip));
   if (value < 0 || value + int64_t{symbol->kernel->descriptor.group_segment_size} > lds) {
     return kInvalidValue;
   }
@@ -203,7 +203,8 @@ uint64_t HiddenArgument(std::string_view kind, const Shape& shape) {
   if (kind == "hidden_grid_dims") {
     return shape.grid[2] * shape.block[2] > 1 ? 3 : shape.grid[1] * shape.block[1] > 1 ? 2 : 1;
   }
-  return 0;  // Remainders and global offsets; buffers for printing and the heap, which there are not.
+  return 0;  // Remainders and global offsets; buffers for printing and the heap, which there are
+             // not.
 }
 
 void PackHidden(const Kernel& kernel, const Shape& shape, std::vector<uint8_t>& segment) {
@@ -214,7 +215,7 @@ void PackHidden(const Kernel& kernel, const Shape& shape, std::vector<uint8_t>& 
   }
 }
 
-HipError CheckShape(const Kernel& kernel, const Shape& shape, Arch arch) {
+HipError CheckShape(const Kernel& kernel, const Shape& shape, Chip chip) {
   uint64_t threads = 1, limit = std::min(kMaxThreads, kernel.max_threads);
   for (int axis = 0; axis < 3; ++axis) {
     if (shape.grid[axis] == 0 || shape.block[axis] == 0) return kInvalidConfiguration;
@@ -223,7 +224,7 @@ HipError CheckShape(const Kernel& kernel, const Shape& shape, Arch arch) {
   }
   if (threads > limit) return kInvalidConfiguration;
   const uint64_t lds = uint64_t{kernel.descriptor.group_segment_size} + shape.dynamic_lds;
-  return lds > LdsOf(arch) ? kInvalidValue : kSuccess;
+  return lds > LdsOf(chip) ? kInvalidValue : kSuccess;
 }
 
 void AppendLine(const std::string& path, const std::string& line) {
@@ -249,7 +250,7 @@ HipError LaunchKernel(hipFunction_t function, const Shape& shape, hipStream_t st
   request.grid = shape.grid;
   request.block = shape.block;
   request.dynamic_lds = shape.dynamic_lds;
-  HipError error = CheckShape(*request.kernel, shape, request.program->arch());
+  HipError error = CheckShape(*request.kernel, shape, request.program->chip());
   if (error != kSuccess) return error;
   error = PackArguments(*request.kernel, params, extra, request.arguments);
   if (error != kSuccess) return error;

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "tests/hipsim/runtime/options.h"
 
 #include <charconv>
 #include <cstdio>
@@ -72,9 +72,9 @@ bool Skip(std::string_view text, int64_t& skip) {
   return Number(text, skip, 0, uint64_t{1} << 40);
 }
 
-bool SetArch(std::string_view text, Arch& arch) {
+bool SetChip(std::string_view text, Chip& chip) {
   if (text != "gfx942" && text != "gfx950") return false;
-  arch = text == "gfx950" ? Arch::kGfx950 : Arch::kGfx942;
+  chip = text == "gfx950" ? Chip::kGfx950 : Chip::kGfx942;
   return true;
 }
 
@@ -82,7 +82,7 @@ bool SetArch(std::string_view text, Arch& arch) {
 
 bool SetOption(Options& options, std::string_view name, std::string_view value) {
   constexpr uint64_t kAny = ~uint64_t{0};
-  if (name == "arch") return SetArch(value, options.arch);
+  if (name == "arch") return SetChip(value, options.chip);
   if (name == "devices") return Number(value, options.devices, 0, 64);
   if (name == "seed") return Number(value, options.seed, 0, kAny);
   if (name == "quantum") return Number(value, options.quantum, 1, 1 << 20);
@@ -101,9 +101,9 @@ bool SetOption(Options& options, std::string_view name, std::string_view value) 
 }
 
 Options OptionsFromEnvironment() {
-  constexpr const char* kNames[] = {"arch",   "devices", "seed",      "quantum", "threads", "limit",
-                                    "checks", "buffers", "alignment", "skip",    "report",
-                                    "statistics"};
+  constexpr const char* kNames[] = {"arch",      "devices", "seed",   "quantum",
+                                    "threads",   "limit",   "checks", "buffers",
+                                    "alignment", "skip",    "report", "statistics"};
   Options options;
   for (const char* name : kNames) {
     std::string variable = "HIPSIM_";

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/hipsim/isa/instruction.h"
+
 namespace hipsim {
 
 // Checks that can be turned on and off; all are on by default.
@@ -19,23 +21,21 @@ enum Check : uint32_t {
   kCheckAll = (1u << 7) - 1,
 };
 
-enum class Arch { kGfx942, kGfx950 };
-
-inline std::string_view ArchName(Arch arch) { return arch == Arch::kGfx950 ? "gfx950" : "gfx942"; }
+inline std::string_view ChipName(Chip chip) { return chip == Chip::kGfx950 ? "gfx950" : "gfx942"; }
 
 struct Options {
-  Arch arch = Arch::kGfx950;
+  Chip chip = Chip::kGfx950;
   int devices = 1;
   uint64_t seed = 0;
-  uint32_t quantum = 64;  // instructions a wave executes at most before another's turn
-  uint32_t threads = 0;   // 0: one per core
-  uint64_t limit = 200'000'000;  // instructions of a wave
+  uint32_t quantum = 64;        // instructions a wave executes at most before another's turn
+  uint32_t threads = 0;         // 0: one per core
+  uint64_t limit = 20'000'000;  // instructions of a wave
   uint32_t checks = kCheckAll;
-  bool any_buffer = false;         // kernels may access any live buffer, not only their arguments'
-  bool dword_alignment = false;    // LDS accesses of 8 and 16 bytes may be aligned to 4
-  int64_t skip = -1;               // byte offset from the entry of an instruction that is left out
-  bool quiet = false;              // reports are kept, not printed
-  std::string statistics;          // file to which a line per launch is added
+  bool any_buffer = false;       // kernels may access any live buffer, not only their arguments'
+  bool dword_alignment = false;  // LDS accesses of 8 and 16 bytes may be aligned to 4
+  int64_t skip = -1;             // byte offset from the entry of an instruction that is left out
+  bool quiet = false;            // reports are kept, not printed
+  std::string statistics;        // file to which a line per launch is added
 };
 
 // Sets one option from text; false, and nothing changes, for an unknown name or value.

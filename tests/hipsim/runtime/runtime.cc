@@ -1,10 +1,10 @@
-#include "runtime.h"
+#include "tests/hipsim/runtime/runtime.h"
 
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
-#include "hipsim.h"
+#include "tests/hipsim/hipsim.h"
 
 namespace hipsim {
 namespace {
@@ -158,9 +158,7 @@ HIPSIM_EXPORT int hipsim_fail(const char* function, int nth, int code) {
   return 0;
 }
 
-HIPSIM_EXPORT const char* hipsim_last_report(void) {
-  return hipsim::Keep(Runtime::Get().report());
-}
+HIPSIM_EXPORT const char* hipsim_last_report(void) { return hipsim::Keep(Runtime::Get().report()); }
 
 HIPSIM_EXPORT const char* hipsim_last_check(void) { return hipsim::Keep(Runtime::Get().check()); }
 

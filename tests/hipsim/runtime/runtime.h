@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "code_object.h"
-#include "exec/program.h"
-#include "runtime/buffers.h"
-#include "runtime/hip_types.h"
-#include "runtime/options.h"
+#include "tests/hipsim/code_object.h"
+#include "tests/hipsim/exec/program.h"
+#include "tests/hipsim/runtime/buffers.h"
+#include "tests/hipsim/runtime/hip_types.h"
+#include "tests/hipsim/runtime/options.h"
 
 #define HIPSIM_EXPORT extern "C" __attribute__((visibility("default")))
 

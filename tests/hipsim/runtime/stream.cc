@@ -1,5 +1,6 @@
-// Streams and events. Work is done when it is submitted, which is one of the orders that HIP allows.
-#include "runtime.h"
+// Streams and events. Work is done when it is submitted, which is one of the orders that HIP
+// allows.
+#include "tests/hipsim/runtime/runtime.h"
 
 namespace hipsim {
 namespace {

@@ -5,6 +5,23 @@ The compiled part of jax_hipkittens: XLA FFI handlers for the host's kernels.
 def handlers() -> dict[str, object]:
     """Capsules for jax.ffi.register_ffi_target, by target name."""
 
+def hip_handlers() -> dict[str, dict[str, object]]:
+    """Bundles for the platform ROCM, by target name."""
+
+def simulated_handlers(architecture: str) -> dict[str, object]:
+    """
+    Capsules that run the kernels of an architecture on the simulated device, by target name; they take the places of the host's.
+    """
+
+def architectures(family: str) -> list[str]:
+    """GPU architectures that this build has kernels of a family for."""
+
+def hip_problem() -> str:
+    """Why the HIP library cannot be used; empty if it can."""
+
+def package_folder() -> str:
+    """Where the extension module and the package's data lie."""
+
 def ffi_api_version() -> tuple[int, int]:
     """
     (major, minor) of the XLA FFI headers that the handlers are built with.

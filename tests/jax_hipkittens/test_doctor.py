@@ -13,7 +13,8 @@ def test_report(capsys):
     used = _ffi.require().host_isa()
     assert f"host: yes, with {used}" in text
     assert f"{used}: yes" in text
-    assert "gfx950: no" in text and "gfx942: no" in text
+    assert "gfx950: kernels of gemm" in text and "gfx942: kernels of gemm" in text
+    assert "on a GPU: " in text and "simulated: " in text
     assert "layer_norm on HK agrees with XLA" in text
     assert f"{doctor.threads()} threads" in text
 

@@ -48,21 +48,42 @@ def test_the_checks_name_every_target():
     assert set(_ffi.require().handlers()) == ALL_TARGETS
 
 
+NO_KERNEL = {
+    "rocm": "attention_forward: HK has no kernel for GPUs, so it falls back to XLA",
+    "cuda": "attention_forward: HK has no kernel for the platform of this program, so",
+}
+
+
 @pytest.mark.parametrize("platform", ["cpu", "rocm", "cuda"])
 def test_a_platform_without_kernels_gets_xla_and_a_warning(platform, caplog):
     _dispatch._said.clear()
     found = set(CALLS.findall(exported(step, platform).mlir_module()))
     assert found == (ALL_TARGETS if platform == "cpu" else set())
     warnings = [record.getMessage() for record in caplog.records]
-    said = "attention_forward: HK has no kernel for the platform of this program, so it"
-    assert any(said in each for each in warnings) == (platform != "cpu")
+    for other, said in NO_KERNEL.items():
+        assert any(said in each for each in warnings) == (platform == other)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "rocm", "cuda"])
+def test_products_are_kernels_on_amd_gpus(platform):
+    """Forward and both gradients, in the dtypes that they serve."""
+
+    def product(a, b):
+        return jax.vjp(hk.matmul, a, b)[1](hk.matmul(a, b))
+
+    a, b = (x.astype(jnp.bfloat16) for x in (jnp.ones((5, 6)), jnp.ones((6, 7))))
+    program = export.export(
+        jax.jit(product), platforms=[platform], disabled_checks=hk.EXPORT_CHECKS
+    )(a, b)
+    calls = CALLS.findall(program.mlir_module())
+    assert len(calls) == (0 if platform == "cuda" else 3)
 
 
 def test_only_hk_raises_where_it_has_no_kernel():
     with pytest.raises(NotImplementedError) as error:
         exported(lambda x, weight: block(x, weight, "hk"), "rocm")
     assert str(error.value).startswith(
-        "norm_forward: HK has no kernel for the platform"
+        "norm_forward: HK has no kernel for GPUs; implementation=None falls"
     )
     assert "\n" not in str(error.value)
 

@@ -1,5 +1,5 @@
-# Code objects of the AMD GPU kernels, one for each target and family, and a report beside each:
-# gemm.gfx950.co and gemm.gfx950.json in HK_DEVICE_DIR, installed as data of the package.
+# Code objects of the AMD GPU kernels, one for each target and family, with a report and the hot loops
+# beside each: gemm.gfx950.co, .json and .loops in HK_DEVICE_DIR, installed as data of the package.
 #
 # HK_TARGETS lists the chips, HK_HIP_CLANG names a compiler; device_compile.py says which is taken
 # without.
@@ -22,15 +22,16 @@ function(hk_add_device_code family)
   foreach(target IN LISTS HK_TARGETS)
     set(object ${HK_DEVICE_DIR}/${family}.${target}.co)
     cmake_path(REPLACE_EXTENSION object LAST_ONLY json OUTPUT_VARIABLE report)
+    cmake_path(REPLACE_EXTENSION object LAST_ONLY loops OUTPUT_VARIABLE loops)
     add_custom_command(
-      OUTPUT ${object} BYPRODUCTS ${report}
+      OUTPUT ${object} BYPRODUCTS ${report} ${loops}
       COMMAND ${Python_EXECUTABLE} ${script} --source ${source} --target ${target} --include
               ${PROJECT_SOURCE_DIR}/include --output ${object} --depfile ${object}.d --compiler
               "${HK_HIP_CLANG}"
       DEPENDS ${source} ${script} DEPFILE ${object}.d
       COMMENT "Compiling ${family} for ${target}" VERBATIM)
     list(APPEND objects ${object})
-    install(FILES ${object} ${report} DESTINATION jax_hipkittens/device)
+    install(FILES ${object} ${report} ${loops} DESTINATION jax_hipkittens/device)
   endforeach()
   add_custom_target(device_${family} ALL DEPENDS ${objects})
 endfunction()

@@ -1,5 +1,8 @@
 """Compiles a file of kernels for an AMD GPU to a code object, with a report beside it.
 
+Output: gemm.gfx950.co, the code object; .json, its kernels' use of registers and
+memory; .loops, the assembly of their hot loops, for jax_hipkittens/bench/static.py.
+
 Needs neither ROCm nor a C++ library: the source is freestanding. Steps: C++ to
 assembly, which stays in the build folder for whoever wants to read it, assembly to
 object, object to code object.
@@ -158,6 +161,48 @@ def kernels_of(assembly: str) -> list[dict[str, str]]:
     return kernels
 
 
+def bodies_of(assembly: str) -> dict[str, list[str]]:
+    """The instructions and labels of each function of an assembly file."""
+    bodies: dict[str, list[str]] = {}
+    body: list[str] | None = None
+    for raw in assembly.splitlines():
+        line = raw.split(";")[0].rstrip()
+        if start := re.match(r"(\w+):$", line):
+            body = bodies.setdefault(start[1], [])
+        elif line.startswith(".Lfunc_end"):
+            body = None
+        elif body is not None and re.match(r"\t[a-z]|\.L\w+:$", line):
+            body.append(line)
+    return bodies
+
+
+def loops_of(body: list[str]) -> list[list[str]]:
+    """What lies between a label and each branch back to it, ends included."""
+    labels = {line[:-1]: i for i, line in enumerate(body) if line.endswith(":")}
+    loops = []
+    for i, line in enumerate(body):
+        branch = re.match(r"\ts_c?branch\w*\s+(\.L\w+)$", line)
+        if branch and labels.get(branch[1], i) < i:
+            loops.append(body[labels[branch[1]] : i + 1])
+    return loops
+
+
+def hot_loop(body: list[str]) -> list[str]:
+    """The loop with the most matrix instructions; of equals, the shortest."""
+    loops = loops_of(body)
+    if not loops:
+        return []
+    return max(loops, key=lambda x: (sum("v_mfma" in line for line in x), -len(x)))
+
+
+def waterfalls(body: list[str]) -> int:
+    """Loops over lanes that differ in what an instruction needs to be uniform."""
+    return sum(
+        any("v_readfirstlane" in line for line in loop) and "execnz" in loop[-1]
+        for loop in loops_of(body)
+    )
+
+
 def waves_per_simd(vgprs: int, lds: int, threads: int, lds_of_unit: int) -> int:
     """How many waves of a kernel a SIMD holds: as its registers and the LDS allow.
 
@@ -196,6 +241,9 @@ def describe(kernel: dict[str, str], target: str) -> dict[str, int]:
 def make_report(assembly: str, target: str, version: str) -> dict[str, object]:
     """The report of a code object; a kernel that spills ends the program."""
     kernels = {k[".name"]: describe(k, target) for k in kernels_of(assembly)}
+    bodies = bodies_of(assembly)
+    for name in kernels:
+        kernels[name]["waterfall_loops"] = waterfalls(bodies[name])
     for name, facts in kernels.items():
         wasted = {
             key: facts[key]
@@ -208,6 +256,16 @@ def make_report(assembly: str, target: str, version: str) -> dict[str, object]:
                 f"{wasted}; give it fewer live values, or fewer waves per SIMD."
             )
     return {"target": target, "compiler": version, "kernels": kernels}
+
+
+def hot_loops(assembly: str) -> str:
+    """Each kernel's hot loop, under a line with its name."""
+    bodies = bodies_of(assembly)
+    names = [kernel[".name"] for kernel in kernels_of(assembly)]
+    return "".join(
+        f"{name}:\n" + "".join(f"{line}\n" for line in hot_loop(bodies[name]))
+        for name in names
+    )
 
 
 def main() -> None:
@@ -237,7 +295,8 @@ def main() -> None:
     if arguments.depfile:
         compile_command += ["-MD", "-MT", str(output), "-MF", str(arguments.depfile)]
     run([*compile_command, "-S", str(arguments.source), "-o", str(assembly)])
-    report = make_report(assembly.read_text(), arguments.target, compiler.version())
+    text = assembly.read_text()
+    report = make_report(text, arguments.target, compiler.version())
     run(
         [
             *compiler.clang,
@@ -252,6 +311,7 @@ def main() -> None:
     )
     run([*compiler.linker, "-shared", str(binary), "-o", str(output)])
     output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    output.with_suffix(".loops").write_text(hot_loops(text))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from jax_hipkittens.bench import (
     memory,
     plot,
     report,
+    static,
     timing,
     torch_contender,
 )
@@ -23,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=cases.OPS,
         help="time this op alone; may be given several times (default: all)",
     )
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help="print what the compiler made of the GPU kernels, and run nothing",
+    )
     parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--plot", type=Path, help="draw the results to this PNG file")
     parser.add_argument(
@@ -35,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures what was asked for, prints it and writes the files."""
+    if options.static:
+        print(static.report())
+        return 0
     _ffi.require()
     ops = options.op or cases.OPS
     chosen = [case for case in cases.all_cases() if case.op in ops]

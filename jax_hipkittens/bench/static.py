@@ -100,6 +100,24 @@ def mca_cycles(kernel: Kernel) -> float | None:
     return int(total[1]) / iterations
 
 
+def report() -> str:
+    """The tables of all code objects of this build, by target and family."""
+    folder = device_folder()
+    sections = [
+        "Figures from the compiler: no GPU has run these kernels. Instructions are those "
+        "of the hot loop.\nmca: llvm-mca's estimate for one wave, in units of 4 clocks, "
+        "where one that knows the chip is installed.",
+    ]
+    for path in sorted(folder.glob("*.co")):
+        family, target = path.stem.split(".")
+        facts = json.loads(path.with_suffix(".json").read_text())
+        heading = f"{family} on {target}, by {facts['compiler']}"
+        sections.append(f"{heading}\n{table(folder, family, target)}")
+    if len(sections) == 1:
+        sections.append("This build has no kernels for GPUs (HK_BUILD_DEVICE=OFF).")
+    return "\n\n".join(sections)
+
+
 def table(folder: Path, family: str, target: str) -> str:
     """The figures of a code object's kernels as text, one line each."""
     columns = ("vgpr", "agpr", "sgpr", "lds_bytes", "waves_per_simd")

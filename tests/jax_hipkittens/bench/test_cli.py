@@ -32,3 +32,10 @@ def test_bench_of_an_unknown_op(capsys):
     with pytest.raises(SystemExit, match="2"):
         command.main(["bench", "--op", "conv"])
     assert "invalid choice: 'conv'" in capsys.readouterr().err
+
+
+def test_static_figures(capsys):
+    assert command.main(["bench", "--static"]) == 0
+    out = capsys.readouterr().out
+    assert "no GPU has run these kernels" in out
+    assert "gemm on gfx950, by " in out and "gemm on gfx942, by " in out

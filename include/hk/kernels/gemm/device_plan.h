@@ -215,11 +215,14 @@ inline void set_name(device_launch& launch, const variant& v, const gemm_problem
                 p.trans_b ? 't' : 'n');
 }
 
-// Tiles that follow each other on one chiplet, and the height of a band of tiles (remap.h).
+// Runs of 8 tiles to a chiplet, in bands of 16 tiles: the 32 tiles of a chiplet then form a block
+// of 8 x 4, and the 256 in flight one of 16 x 16. Of the parameters that
+// tests/include/hk/arch/cdna/cache_simulation.cc tries, these hit L2 most at 4096^3 to 16384^3, and
+// read least from memory of those that do.
 inline void set_order(gemm_arguments& x, int64_t blocks) {
-  x.group = 8;
+  x.group = 16;
   x.chunk_log2 = 0;
-  while (x.chunk_log2 < 6 && (int64_t{16} << x.chunk_log2) <= blocks) ++x.chunk_log2;
+  while (x.chunk_log2 < 3 && (int64_t{16} << x.chunk_log2) <= blocks) ++x.chunk_log2;
 }
 
 inline gemm_arguments make_arguments(const gemm_problem& p, const sizes& s, const choice& chosen,

@@ -30,8 +30,7 @@ inline form from_quads(int banks, const std::vector<std::vector<int>>& quads) {
     for (const auto& phase : quads) {
       f.phases.emplace_back();
       for (const int quad : phase)
-        for (int lane = 0; lane < 4; ++lane)
-          f.phases.back().push_back(32 * half + 4 * quad + lane);
+        for (int lane = 0; lane < 4; ++lane) f.phases.back().push_back(32 * half + 4 * quad + lane);
     }
   return f;
 }
@@ -54,7 +53,8 @@ inline int most_words(const form& f, const std::array<uint32_t, 64>& addresses, 
     std::vector<std::vector<uint32_t>> wanted(static_cast<std::size_t>(f.banks));
     for (const int lane : phase)
       for (int word = 0; word < bytes / 4; ++word) {
-        const uint32_t w = addresses[static_cast<std::size_t>(lane)] / 4 + static_cast<uint32_t>(word);
+        const uint32_t w =
+            addresses[static_cast<std::size_t>(lane)] / 4 + static_cast<uint32_t>(word);
         auto& bank = wanted[w % static_cast<uint32_t>(f.banks)];
         bool known = false;
         for (const uint32_t other : bank) known |= other == w;

@@ -66,7 +66,8 @@ void check_product() {
     for (int reg = 0; reg < 4; ++reg) {
       const place at = accumulator_place(lane, reg);  // B is the instruction's first operand
       double expected = 0;
-      for (int k = 0; k < fragment_terms; ++k) expected += value(at.row, k, 3) * value(at.col, k, 5);
+      for (int k = 0; k < fragment_terms; ++k)
+        expected += value(at.row, k, 3) * value(at.col, k, 5);
       CHECK_EQ(d[static_cast<size_t>(lane * 4 + reg)], expected);
     }
 }
@@ -109,7 +110,7 @@ HK_TEST(a_transposing_read_gives_each_lane_four_terms_of_its_row) {
       const transposed_source from = transposing_read_source(lane, n);
       CHECK_EQ(from.lane / 16, lane / 16);
       const place read = transposing_read_place(from.lane);
-      CHECK_EQ(read.row, n);                                // the term
-      CHECK_EQ(read.col + from.element, lane % 16);         // the row
+      CHECK_EQ(read.row, n);                         // the term
+      CHECK_EQ(read.col + from.element, lane % 16);  // the row
     }
 }

@@ -120,9 +120,7 @@ HK_TEST(staged_writes_meet_on_no_bank) {
 
 HK_TEST(strips_of_an_epilogue_meet_on_no_bank) {
   for (int j = 0; j < 4; ++j) {
-    const auto write = [=](int lane) {
-      return result_strip::offset(lane % 16, 4 * j + lane / 16);
-    };
+    const auto write = [=](int lane) { return result_strip::offset(lane % 16, 4 * j + lane / 16); };
     check_free(banks::write_b128, 16, write);
     check_free(banks::in_order(64, 16), 16, write);
   }

@@ -1,0 +1,300 @@
+// Runs the GEMM kernels of a code object on the simulated device and compares every element of the
+// results with float64: each schedule, layout, type and epilogue, over ragged sizes, batches,
+// alignments and parts of K.
+//
+//   gemm_simulated <code object> <gfx942 | gfx950> [part of a kernel's name] [small | all]
+//
+// Linked with the simulated device, whose checks are on; exits with 1 at the first wrong result.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hk/core/element.h"
+#include "hk/kernels/gemm/device_plan.h"
+
+extern "C" {
+int hipInit(unsigned flags);
+int hipMalloc(void** pointer, size_t bytes);
+int hipFree(void* pointer);
+int hipMemcpy(void* to, const void* from, size_t bytes, int kind);
+int hipDeviceSynchronize();
+int hipModuleLoadData(void** module, const void* image);
+int hipModuleGetFunction(void** function, void* module, const char* name);
+int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned local_bytes, void* stream, void** parameters, void** extra);
+const char* hipGetErrorString(int error);
+const char* hipsim_last_report(void);
+int hipsim_set_option(const char* name, const char* value);
+int hipsim_mark_undefined(void* address, size_t bytes, int poison);
+}
+
+namespace {
+
+using namespace hk;
+
+void require(int error, const char* what) {
+  if (error == 0) return;
+  std::fprintf(stderr, "%s: %s\n%s\n", what, hipGetErrorString(error), hipsim_last_report());
+  std::exit(1);
+}
+
+// An array on the device, `shift` bytes behind an aligned address.
+class array {
+ public:
+  array(size_t bytes, size_t shift) : bytes_(bytes), shift_(shift) {
+    require(hipMalloc(&memory_, bytes + shift + 16), "hipMalloc");
+  }
+  ~array() { hipFree(memory_); }
+  array(const array&) = delete;
+  void* data() const { return static_cast<char*>(memory_) + shift_; }
+  size_t bytes() const { return bytes_; }
+  void write(const void* from) {
+    if (bytes_) require(hipMemcpy(data(), from, bytes_, 1), "hipMemcpy");
+  }
+  void read(void* to) {
+    if (bytes_) require(hipMemcpy(to, data(), bytes_, 2), "hipMemcpy");
+  }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_, shift_;
+};
+
+// Numbers as a type holds them, and as they are.
+struct numbers {
+  std::vector<double> values;
+  std::vector<char> stored;
+};
+
+numbers make_numbers(size_t count, dtype type, std::mt19937& random) {
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  numbers result;
+  result.values.resize(count);
+  result.stored.resize(count * static_cast<size_t>(size_in_bytes(type)));
+  visit(type, [&]<element T>(T*) {
+    T* stored = reinterpret_cast<T*>(result.stored.data());
+    for (size_t i = 0; i < count; ++i) {
+      stored[i] = from_float<T>(uniform(random));
+      result.values[i] = to_float(stored[i]);
+    }
+  });
+  return result;
+}
+
+std::vector<double> widen(const std::vector<char>& stored, dtype type) {
+  std::vector<double> result(stored.size() / static_cast<size_t>(size_in_bytes(type)));
+  visit(type, [&]<element T>(T*) {
+    const T* from = reinterpret_cast<const T*>(stored.data());
+    for (size_t i = 0; i < result.size(); ++i) result[i] = to_float(from[i]);
+  });
+  return result;
+}
+
+double activate(double z, activation act) {
+  if (act == activation::silu) return z / (1 + std::exp(-z));
+  if (act == activation::gelu_exact) return 0.5 * z * std::erfc(-z / std::sqrt(2.0));
+  if (act == activation::gelu)
+    return 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
+  return z;
+}
+
+struct test_case {
+  gemm_problem p;
+  const device_gemm::variant* kernel;
+  int64_t splits;
+  size_t shift;  // of all arrays, in bytes
+  bool has_bias, bias_of_entries, has_z;
+};
+
+std::string describe(const test_case& t) {
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "B %d M %d N %d K %d %c%c in %d out %d act %d splits %d shift %d bias %d%d z %d "
+                "broadcast %d%d",
+                int(t.p.batch), int(t.p.m), int(t.p.n), int(t.p.k), t.p.trans_a ? 't' : 'n',
+                t.p.trans_b ? 't' : 'n', int(t.p.in_type), int(t.p.out_type), int(t.p.act),
+                int(t.splits), int(t.shift), t.has_bias, t.bias_of_entries, t.has_z,
+                t.p.broadcast_a, t.p.broadcast_b);
+  return text;
+}
+
+class device_under_test {
+ public:
+  device_under_test(const char* path, cdna::chip chip) : chip_(chip) {
+    std::ifstream file(path, std::ios::binary);
+    image_.assign(std::istreambuf_iterator<char>(file), {});
+    require(hipInit(0), "hipInit");
+    require(hipModuleLoadData(&module_, image_.data()), "hipModuleLoadData");
+  }
+  void launch(const device_launch& what) {
+    void* function = nullptr;
+    require(hipModuleGetFunction(&function, module_, what.kernel), what.kernel);
+    size_t bytes = what.argument_bytes;
+    void* extra[] = {reinterpret_cast<void*>(1), const_cast<uint8_t*>(what.arguments),
+                     reinterpret_cast<void*>(2), &bytes, reinterpret_cast<void*>(3)};
+    require(hipModuleLaunchKernel(function, what.grid[0], what.grid[1], what.grid[2], what.threads,
+                                  1, 1, what.local_bytes, nullptr, nullptr, extra),
+            what.kernel);
+    require(hipDeviceSynchronize(), what.kernel);
+  }
+  cdna::chip chip() const { return chip_; }
+
+ private:
+  cdna::chip chip_;
+  std::vector<char> image_;
+  void* module_ = nullptr;
+};
+
+// The largest error, in units of what one rounding of the result and of the sum allow.
+double error_of(const test_case& t, const numbers& a, const numbers& b, const numbers& bias,
+                const std::vector<double>& c, const std::vector<double>* z) {
+  const gemm_problem& p = t.p;
+  const double unit = p.out_type == dtype::bf16  ? std::ldexp(1, -8)
+                      : p.out_type == dtype::f16 ? std::ldexp(1, -11)
+                                                 : std::ldexp(1, -23);
+  double worst = 0;
+  for (int64_t e = 0; e < p.batch; ++e)
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = 0, magnitude = 0;
+        const int64_t ea = p.broadcast_a ? 0 : e, eb = p.broadcast_b ? 0 : e;
+        for (int64_t k = 0; k < p.k; ++k) {
+          const double x =
+              a.values[size_t(ea * p.m * p.k + (p.trans_a ? k * p.m + i : i * p.k + k))];
+          const double y =
+              b.values[size_t(eb * p.n * p.k + (p.trans_b ? j * p.k + k : k * p.n + j))];
+          sum += x * y;
+          magnitude += std::fabs(x * y);
+        }
+        if (t.has_bias) sum += bias.values[size_t((t.bias_of_entries ? e * p.n : 0) + j)];
+        const double noise = 1e-30 + std::ldexp(magnitude + 1, -22);
+        const size_t at = size_t((e * p.m + i) * p.n + j);
+        const double expected = activate(sum, p.act);
+        worst = std::max(worst, std::fabs(c[at] - expected) / (unit * std::fabs(expected) + noise));
+        if (z) worst = std::max(worst, std::fabs((*z)[at] - sum) / (unit * std::fabs(sum) + noise));
+        if (std::isnan(c[at])) return INFINITY;
+      }
+  return worst;
+}
+
+double run_case(device_under_test& device, test_case t, std::mt19937& random) {
+  gemm_problem& p = t.p;
+  const auto size = [](int64_t x, int64_t y, int64_t z) { return size_t(x * y * z); };
+  const size_t results = size(p.batch, p.m, p.n), item = size_t(size_in_bytes(p.out_type));
+  const numbers a = make_numbers(size(p.broadcast_a ? 1 : p.batch, p.m, p.k), p.in_type, random);
+  const numbers b = make_numbers(size(p.broadcast_b ? 1 : p.batch, p.n, p.k), p.in_type, random);
+  const numbers bias =
+      make_numbers(size(t.bias_of_entries ? p.batch : 1, p.n, 1), p.bias_type, random);
+  array a_device(a.stored.size(), t.shift), b_device(b.stored.size(), t.shift);
+  array bias_device(bias.stored.size(), t.shift);
+  array c_device(results * item, t.shift), z_device(results * item, t.shift);
+  a_device.write(a.stored.data());
+  b_device.write(b.stored.data());
+  bias_device.write(bias.stored.data());
+  p.a = a_device.data();
+  p.b = b_device.data();
+  p.c = c_device.data();
+  p.z = t.has_z ? z_device.data() : nullptr;
+  p.bias = t.has_bias ? bias_device.data() : nullptr;
+  p.bias_rows = t.bias_of_entries ? p.m : 0;
+
+  device_gemm::choice forced;
+  forced.kernel = t.kernel;
+  forced.splits = t.splits;
+  gemm_plan plan = plan_gemm(p, {device.chip(), 256}, forced);
+  array workspace(plan.workspace_bytes, 0);
+  plan.set_workspace(workspace.data());
+  for (int i = 0; i < plan.count; ++i) device.launch(plan.launches[i]);
+
+  std::vector<char> c(results * item), z(results * item);
+  c_device.read(c.data());
+  if (t.has_z) z_device.read(z.data());
+  const std::vector<double> z_values = widen(z, p.out_type);
+  return error_of(t, a, b, bias, widen(c, p.out_type), t.has_z ? &z_values : nullptr);
+}
+
+// Draws cases that `kernel` serves.
+bool draw(const device_gemm::variant& kernel, bool small, std::mt19937& random, test_case& t) {
+  static constexpr int sizes[] = {1, 7, 16, 64, 100, 192, 256, 300, 520};
+  const auto pick = [&](int count) { return int(random() % unsigned(count)); };
+  const int most = small ? 5 : 9;
+  gemm_problem& p = t.p;
+  p = {};
+  p.batch = pick(3) == 0 ? 3 : 1;
+  p.m = sizes[pick(most)];
+  p.n = sizes[pick(most)];
+  p.k = sizes[pick(most)];
+  if (pick(20) == 0) p.k = 0;
+  p.trans_a = pick(2);
+  p.trans_b = pick(2);
+  p.in_type = pick(2) ? dtype::bf16 : dtype::f16;
+  p.out_type = static_cast<dtype>(pick(3));
+  p.bias_type = static_cast<dtype>(pick(3));
+  p.act = static_cast<activation>(pick(4));
+  p.broadcast_a = p.batch > 1 && pick(4) == 0;
+  p.broadcast_b = p.batch > 1 && pick(4) == 0;
+  t.kernel = &kernel;
+  t.splits = p.k >= 256 && pick(3) == 0 ? 2 : 1;
+  static constexpr size_t shifts[] = {0, 0, 0, 8, 4, 2};
+  t.shift = shifts[pick(6)];
+  // f32 arrays are aligned to their element.
+  if (t.shift == 2 && (p.out_type == dtype::f32 || p.bias_type == dtype::f32)) t.shift = 4;
+  t.has_bias = pick(2);
+  t.bias_of_entries = t.has_bias && pick(2);
+  t.has_z = pick(2);
+  if (kernel.kind != device_gemm::schedule::staged) {
+    t.shift = 0;
+    if (!p.trans_a || p.trans_b) p.k = (p.k + 7) / 8 * 8;
+    if (p.trans_a) p.m = (p.m + 7) / 8 * 8;
+    if (!p.trans_b) p.n = (p.n + 7) / 8 * 8;
+    if (p.k == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count < 3) {
+    std::fprintf(stderr, "usage: %s <code object> <chip> [kernel] [cases] [seed] [small]\n",
+                 words[0]);
+    return 2;
+  }
+  const bool newer = std::string(words[2]) == "gfx950";
+  require(hipsim_set_option("arch", words[2]), "hipsim_set_option");
+  const cdna::chip chip = newer ? cdna::chip::gfx950 : cdna::chip::gfx942;
+  const std::string filter = count > 3 ? words[3] : "";
+  const int cases = count > 4 ? std::atoi(words[4]) : 20;
+  const unsigned seed = count > 5 ? unsigned(std::atoi(words[5])) : 1;
+  const bool small = count > 6;
+  device_under_test device(words[1], chip);
+  static constexpr const char* kinds[] = {"pingpong", "direct", "staged"};
+  for (const device_gemm::variant& kernel : device_gemm::variants_of(chip)) {
+    const std::string name =
+        std::string(kinds[int(kernel.kind)]) + "_" + std::to_string(kernel.rows);
+    if (name.find(filter) == std::string::npos) continue;
+    std::mt19937 random(seed);
+    double worst = 0;
+    for (int i = 0; i < cases; ++i) {
+      test_case t{};
+      if (!draw(kernel, small, random, t)) continue;
+      const double error = run_case(device, t, random);
+      worst = std::max(worst, error);
+      if (!(error <= 1.01)) {
+        std::printf("FAILED %s %s: error %g\n", name.c_str(), describe(t).c_str(), error);
+        return 1;
+      }
+      if (std::getenv("VERBOSE"))
+        std::printf("%s %s: %g\n", name.c_str(), describe(t).c_str(), error);
+    }
+    std::printf("ok %s: %d cases, largest error %.3g of what is allowed\n", name.c_str(), cases,
+                worst);
+  }
+  return 0;
+}

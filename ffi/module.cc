@@ -95,8 +95,7 @@ NB_MODULE(_hk, module) {
              "Bundles for the platform ROCM, by target name.");
   module.def("simulated_handlers", jax_hipkittens::simulated_handlers, nb::arg("architecture"),
              nb::sig("def simulated_handlers(architecture: str) -> dict[str, object]"),
-             "Capsules that run the kernels of an architecture on the simulated device, by target "
-             "name; they take the places of the host's.");
+             "Capsules that run an architecture's kernels on the simulated device.");
   module.def("architectures", jax_hipkittens::architectures_of, nb::arg("family"),
              "GPU architectures that this build has kernels of a family for.");
   module.def("hip_problem", jax_hipkittens::hip_problem,

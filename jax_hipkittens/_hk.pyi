@@ -9,9 +9,7 @@ def hip_handlers() -> dict[str, dict[str, object]]:
     """Bundles for the platform ROCM, by target name."""
 
 def simulated_handlers(architecture: str) -> dict[str, object]:
-    """
-    Capsules that run the kernels of an architecture on the simulated device, by target name; they take the places of the host's.
-    """
+    """Capsules that run an architecture's kernels on the simulated device."""
 
 def architectures(family: str) -> list[str]:
     """GPU architectures that this build has kernels of a family for."""

@@ -34,15 +34,15 @@ struct library {
   std::string path;
 };
 
-library open(const std::vector<std::string>& candidates) {
+library open(const std::vector<std::string>& candidates, const std::string& advice) {
   std::string failures;
   for (const std::string& path : candidates) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, path};
     const char* why = dlerror();
     failures += (failures.empty() ? "" : "; ") + std::string(why ? why : path);
   }
-  throw driver_error("expected the HIP library, but it cannot be opened (" + failures +
-                     "); install ROCm, or set " + kVariable + " to the path of libamdhip64.so.");
+  throw driver_error("expected the HIP library, but it cannot be opened (" + failures + "); " +
+                     advice);
 }
 
 template <class Function>
@@ -50,7 +50,7 @@ void find(const library& from, const char* name, Function& entry) {
   entry = reinterpret_cast<Function>(dlsym(from.handle, name));
   if (!entry)
     throw driver_error("expected a HIP 6 or 7 library, but " + from.path + " has no " + name +
-                       "; install a newer ROCm, or set " + kVariable + " to another library.");
+                       "; install a newer ROCm, or set " + kVariable + " to another library");
 }
 
 // Leaves `entry` null if there is no such symbol.
@@ -81,7 +81,7 @@ void add_simulation(const library& from, driver& table, const std::string& archi
   find_optional(from, "hipsim_set_option", set_option);
   if (!set_option)
     throw driver_error("expected a simulated device, but " + from.path +
-                       " is another library; unset JAX_HIPKITTENS_SIMULATE or " + kVariable + ".");
+                       " is another library; unset JAX_HIPKITTENS_SIMULATE or " + kVariable);
   find(from, "hipsim_register", table.register_memory);
   find(from, "hipsim_unregister", table.unregister_memory);
   find(from, "hipsim_mark_undefined", table.mark_undefined);
@@ -89,7 +89,7 @@ void add_simulation(const library& from, driver& table, const std::string& archi
   find(from, "hipStreamSynchronize", table.synchronize);
   if (set_option("arch", architecture.c_str()))
     throw driver_error("expected the simulated device to be of " + architecture +
-                       ", but it has started as another; start a new process.");
+                       ", but it has started as another; start a new process");
 }
 
 // A driver that is opened once. A failure is not kept.
@@ -126,13 +126,18 @@ void check_driver(const driver& from, int error, const char* call, const std::st
 
 const driver& hip() {
   static opened_once once;
-  return once.get([] { return fill(open(or_chosen({"libamdhip64.so.7", "libamdhip64.so"}))); });
+  return once.get([] {
+    return fill(
+        open(or_chosen({"libamdhip64.so.7", "libamdhip64.so"}),
+             std::string("install ROCm, or set ") + kVariable + " to the path of libamdhip64.so"));
+  });
 }
 
 const driver& simulated_hip(const std::string& architecture) {
   static opened_once once;
   return once.get([&] {
-    const library from = open(or_chosen({package_folder() + "/" + kSimulator}));
+    const library from = open(or_chosen({package_folder() + "/" + kSimulator}),
+                              "build the package with HK_BUILD_HIPSIM=ON for a simulated device");
     driver table = fill(from);
     add_simulation(from, table, architecture);
     return table;

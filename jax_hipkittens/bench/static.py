@@ -104,9 +104,9 @@ def report() -> str:
     """The tables of all code objects of this build, by target and family."""
     folder = device_folder()
     sections = [
-        "Figures from the compiler: no GPU has run these kernels. Instructions are those "
-        "of the hot loop.\nmca: llvm-mca's estimate for one wave, in units of 4 clocks, "
-        "where one that knows the chip is installed.",
+        "Figures from the compiler: no GPU has run these kernels. Instructions are "
+        "those of the hot loop.\nmca: llvm-mca's estimate for one wave, in units of 4 "
+        "clocks, where one that knows the chip is installed.",
     ]
     for path in sorted(folder.glob("*.co")):
         family, target = path.stem.split(".")

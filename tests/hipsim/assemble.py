@@ -5,8 +5,8 @@ written here. The assembler and the linker are those inside the package ziglang.
 """
 
 import functools
+import importlib.util
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -135,13 +135,22 @@ amdhsa.kernels:
 
 
 @functools.cache
+def _zig() -> str:
+    """Returns the path of the zig program inside the package ziglang."""
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("the package ziglang is not installed: pip install ziglang")
+    return str(Path(spec.submodule_search_locations[0]) / "zig")
+
+
+@functools.cache
 def assemble_source(text: str, target: str) -> bytes:
     """Assembles and links a whole source file; returns the code object."""
     with tempfile.TemporaryDirectory() as folder:
         listing = Path(folder) / "kernel.s"
         listing.write_text(text)
         objects, code = listing.with_suffix(".o"), listing.with_suffix(".co")
-        zig = [sys.executable, "-m", "ziglang"]
+        zig = [_zig()]
         triple = ["--target=amdgcn-amd-amdhsa", f"-mcpu={target}"]
         commands = [
             [*zig, "clang", *triple, "-x", "assembler", "-c", listing, "-o", objects],

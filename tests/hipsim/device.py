@@ -165,9 +165,7 @@ class Module:
     def function(self, name: str = "kernel") -> ctypes.c_void_p:
         """Returns a kernel's handle."""
         function = ctypes.c_void_p()
-        call(
-            "hipModuleGetFunction", ctypes.byref(function), self.handle, name.encode()
-        )
+        call("hipModuleGetFunction", ctypes.byref(function), self.handle, name.encode())
         return function
 
     def unload(self) -> None:

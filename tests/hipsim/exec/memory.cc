@@ -173,7 +173,8 @@ class MemoryUnit {
 
   [[noreturn]] void FaultOutside(uint64_t address, uint32_t bytes, int lane) const {
     std::string message = "the " + std::to_string(bytes) + " bytes at " + Hex(address) + " lie ";
-    if (const Buffer* other = FindBuffer(context().others, address, bytes)) {
+    const Buffer* other = FindBuffer(context().others, address, bytes);
+    if (other != nullptr && other->kind != Buffer::Kind::kInternal) {
       message += "in " + Describe(*other) + ", which no argument of the launch points into.";
     } else {
       message += "outside all buffers" + Nearest(address) + ".";

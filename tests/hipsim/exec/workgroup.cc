@@ -184,6 +184,7 @@ void Workgroup::Step(DeviceWave& wave, const Decoded& decoded) {
   statistics.valu_passes += decoded.facts.issue;
   statistics.mfma_passes += i.passes;
   wave.pc = i.address + i.size;
+  const uint64_t now = wave.states;
   wave.states += i.kind == Class::kNop ? static_cast<uint64_t>(i.simm16 & 15) + 1 : 1;
   if (i.kind == Class::kBranch) CheckBranch(wave, i);
   if (i.execute != nullptr) {
@@ -191,7 +192,7 @@ void Workgroup::Step(DeviceWave& wave, const Decoded& decoded) {
   } else {
     Control(wave, i);
   }
-  if (decoded.facts.traits != 0) wave.hazards.Issue(i, decoded.facts, wave.states);
+  if (decoded.facts.traits != 0) wave.hazards.Issue(i, decoded.facts, now);
 }
 
 void Workgroup::Control(DeviceWave& wave, const Instruction& i) {

@@ -37,7 +37,7 @@ std::string Describe(const Buffer& buffer) {
 
 void* Buffers::Allocate(uint64_t size, Buffer::Kind kind, int device) {
   Entry entry;
-  entry.mapped = Pages(std::max<uint64_t>(size, 1));
+  entry.mapped = Pages(std::max<uint64_t>(size, 1)) + kPage;  // The last page stays empty: a gap.
   void* memory = MapPages(entry.mapped);
   if (memory == nullptr) return nullptr;
   entry.buffer = {reinterpret_cast<uint64_t>(memory), size, nullptr, kind, device};

@@ -6,4 +6,6 @@
 #include "hk/core/config.h"
 #if HK_ARCH_HOST
 #include "hk/arch/host/mma.h"
+#elif HK_ARCH_CDNA
+#include "hk/arch/cdna/mma.h"
 #endif

@@ -18,6 +18,8 @@
 #include "hk/core/config.h"
 #if HK_ARCH_HOST
 #include "hk/arch/host/register_tile.h"
+#elif HK_ARCH_CDNA
+#include "hk/arch/cdna/register_tile.h"
 #endif
 
 namespace hk {

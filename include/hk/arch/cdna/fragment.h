@@ -14,6 +14,16 @@ HK_INLINE float exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 HK_INLINE float maximum(float x, float y) { return x > y ? x : y; }
 HK_INLINE float minimum(float x, float y) { return x < y ? x : y; }
 
+// Fragments 2 i and 2 i + 1 of a vector are adjacent elements of one lane.
+HK_INLINE void deinterleave(float& even, float& odd, float first, float second) {
+  even = first;
+  odd = second;
+}
+HK_INLINE void interleave(float& first, float& second, float even, float odd) {
+  first = even;
+  second = odd;
+}
+
 }  // namespace fragment
 }  // namespace HK_ARCH_NAMESPACE
 }  // namespace hk

@@ -3,9 +3,11 @@
 
 #include "hk/arch/cdna/remap.h"
 #include "hk/arch/cdna/schedule.h"
-#include "hk/arch/cdna/tiles.h"
+#include "hk/arch/cdna/shared_rows.h"
 #include "hk/kernels/gemm/device_arguments.h"
 #include "hk/kernels/gemm/problem.h"
+#include "hk/ops/maps.h"
+#include "hk/ops/mma.h"
 
 namespace hk {
 inline namespace HK_ARCH_NAMESPACE {

@@ -158,9 +158,9 @@ HK_INLINE void multiply_direct(const gemm_arguments& p, uint32_t lds) {
 #pragma unroll
   for (int s = 1; s < S - 1; ++s) load_step(s * shape::step_bytes);
 
-  const reader<a_order> read_a(lds, wave_row);
-  const reader<b_order> read_b(lds + shape::a_bytes, wave_col);
-  acc<shape::wave_rows, strip_cols> d;
+  const shared_rows<a_order> read_a(lds, wave_row);
+  const shared_rows<b_order> read_b(lds + shape::a_bytes, wave_col);
+  rt<float, shape::wave_rows, strip_cols> d;
   zero(d);
   uint32_t stage = 0, next_stage = (S - 1) * shape::step_bytes;
   const auto follow = [](uint32_t s) HK_LAMBDA_INLINE {
@@ -174,10 +174,10 @@ HK_INLINE void multiply_direct(const gemm_arguments& p, uint32_t lds) {
     load_step(next_stage);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      rows_of<T, shape::wave_rows> a;
-      rows_of<T, strip_cols> b;
-      read_b.read(b, half, stage);
-      read_a.read(a, half, stage);
+      rt<T, shape::wave_rows, 32> a;
+      rt<T, strip_cols, 32> b;
+      load(b, read_b, stage, half);
+      load(a, read_a, stage, half);
       mma_ABt(d, a, b);
     }
     schedule_fence();

@@ -61,15 +61,15 @@ class ping_pong {
         read_b_(lds + operand_bytes, wave_index() % 4 * 32) {}
 
   // The wave's 128 x 64 of C.
-  HK_INLINE void run(acc<128, 64>& d) {
+  HK_INLINE void run(rt<float, 128, 64>& d) {
     zero(d);
     prologue();
     open_ping_pong();
 #pragma clang loop unroll(disable)
     for (int32_t pair = 1; pair <= pairs_; ++pair) {
       const bool more = pair < pairs_;
-      step<0>(d, more, more);
-      step<1>(d, more, more);
+      step<0>(d, more);
+      step<1>(d, more);
     }
     close_ping_pong();
     wait_memory<0>();
@@ -130,48 +130,47 @@ class ping_pong {
     schedule_fence();
   }
 
-  template <int stage, int half, int R>
-  HK_INLINE void read_rows_of_a(rows_of<T, R> (&a)[2]) const {
-    read_a_.read(a[0], 0, stage * step_bytes + half * half_bytes);
-    read_a_.read(a[1], 1, stage * step_bytes + half * half_bytes);
+  using rows_of_a = rt<T, 64, 64>;
+  using rows_of_b = rt<T, 32, 64>;
+
+  template <int stage, int half>
+  HK_INLINE void read_a(rows_of_a& a) const {
+    hk::load(a, read_a_, stage * step_bytes + half * half_bytes);
   }
-  template <int stage, int half, int R>
-  HK_INLINE void read_rows_of_b(rows_of<T, R> (&b)[2]) const {
-    read_b_.read(b[0], 0, stage * step_bytes + half * half_bytes);
-    read_b_.read(b[1], 1, stage * step_bytes + half * half_bytes);
+  template <int stage, int half>
+  HK_INLINE void read_b(rows_of_b& b) const {
+    hk::load(b, read_b_, stage * step_bytes + half * half_bytes);
   }
 
   template <int half_a, int half_b>
-  HK_INLINE void multiply(acc<128, 64>& d, const rows_of<T, 64> (&a)[2],
-                          const rows_of<T, 32> (&b)[2]) {
+  HK_INLINE void multiply(rt<float, 128, 64>& d, const rows_of_a& a, const rows_of_b& b) {
     before_multiplying();
     pin<4 * half_a, 2 * half_b, 4, 2>(d);
-    mma_ABt<4 * half_a, 2 * half_b>(d, a[0], b[0]);
-    mma_ABt<4 * half_a, 2 * half_b>(d, a[1], b[1]);
+    mma_ABt<4 * half_a, 2 * half_b>(d, a, b);
     pin<4 * half_a, 2 * half_b, 4, 2>(d);
     after_multiplying();
   }
 
-  // Multiplies the step in `stage`; loads the rest of the next step, and the first half of the one
-  // behind that, if it exists.
+  // Multiplies the step in `stage`; loads the rest of the next step, and the first halves of the
+  // one behind that, if there is more to come than the next.
   template <int stage>
-  HK_INLINE void step(acc<128, 64>& d, bool next_exists, bool) {
-    rows_of<T, 64> a[2];
-    rows_of<T, 32> b0[2], b1[2];
-    read_rows_of_b<stage, 0>(b0);
-    read_rows_of_a<stage, 0>(a);
+  HK_INLINE void step(rt<float, 128, 64>& d, bool more) {
+    rows_of_a a;
+    rows_of_b b0, b1;
+    read_b<stage, 0>(b0);
+    read_a<stage, 0>(a);
     load_b<1 - stage, 1>(b_[1]);
-    from_b_.advance(next_exists);
+    from_b_.advance(more);
     wait_memory<8>();
     multiply<0, 0>(d, a, b0);
 
-    read_rows_of_b<stage, 1>(b1);
+    read_b<stage, 1>(b1);
     load_a<1 - stage, 1>(a_[1]);
-    from_a_.advance(next_exists);
+    from_a_.advance(more);
     wait_memory<8>();
     multiply<0, 1>(d, a, b1);
 
-    read_rows_of_a<stage, 1>(a);
+    read_a<stage, 1>(a);
     load_a<stage, 0>(a_[0]);
     multiply<1, 0>(d, a, b0);
 
@@ -188,8 +187,8 @@ class ping_pong {
   step_window from_a_, from_b_;
   offsets_of_a a_[2];
   offsets_of_b b_[2];
-  reader<a_order> read_a_;
-  reader<b_order> read_b_;
+  shared_rows<a_order> read_a_;
+  shared_rows<b_order> read_b_;
 };
 
 template <element T, bool trans_a, bool trans_b>
@@ -198,7 +197,7 @@ HK_INLINE void multiply_ping_pong(const gemm_arguments& p, uint32_t lds) {
   const uint32_t number = group_number(p.grid_width);
   if (number >= blocks_of(p)) return;
   const block at = block_at(p, number, kernel::tile, kernel::tile);
-  acc<128, 64> d;
+  rt<float, 128, 64> d;
   kernel(p, at, lds).run(d);
   const uint32_t wave = wave_index();
   constexpr int strip_rows = kernel::lds_bytes / 8 / cdna::result_strip::row_bytes;

@@ -1,7 +1,8 @@
 // The second half of a product whose K was cut into parts: adds the partial sums in order of the
 // parts, so that results are reproducible, and finishes them as the epilogue does.
 //
-// A thread takes runs of 8 columns of a row: run i is columns 8 (i % runs of a row), row i / that.
+// A thread takes a run of 8 elements, along rows or along columns as in the epilogue: adjacent
+// threads take adjacent runs of a row, or adjacent columns.
 #pragma once
 
 #include "hk/kernels/gemm/cdna_epilogue.h"
@@ -12,29 +13,38 @@ namespace gemm {
 
 inline constexpr int reduction_threads = 256;
 
-HK_INLINE f32x8 load_partial(uint64_t address, bool vectors, int count) {
-  if (vectors && count >= run) return load_global<f32x8>(address);
-  return load_run_of<float>(address, 0, count);
+HK_INLINE f32x8 load_partial(uint64_t address, const run_place& at) {
+  if (at.along_row) return load_global<f32x8>(address);
+  f32x8 values = 0.0f;
+#pragma unroll
+  for (int e = 0; e < run; ++e)
+    if (e < at.rows)
+      values[e] = load_global<float>(address + static_cast<uint64_t>(int64_t{4} * e * at.cols));
+  return values;
 }
 
+// Runs cut every entry into pieces of 1 x 8 or 8 x 1; `across` of them make a line, `down` lines an
+// entry.
 HK_INLINE void reduce(const gemm_reduction_arguments& p) {
-  const uint32_t runs_of_row = (static_cast<uint32_t>(p.n) + run - 1) / run;
-  const int64_t rows = int64_t{p.batch} * p.m;
-  const int64_t index = int64_t{group_number(p.grid_width)} * reduction_threads + thread_index();
-  if (index >= rows * runs_of_row) return;
-  const int64_t row = index / runs_of_row;
-  const int32_t col = static_cast<int32_t>(index - row * runs_of_row) * run;
-  const int count = p.n - col;
-  const int64_t element = row * p.n + col, part = 4 * rows * p.n;
+  const bool along_row = p.vectors != 0;
+  const uint32_t m = static_cast<uint32_t>(p.m), n = static_cast<uint32_t>(p.n);
+  const uint32_t across = along_row ? n / run : n;
+  const uint32_t down = along_row ? m : (m + run - 1) / run;
+  const uint64_t index = uint64_t{group_number(p.grid_width)} * reduction_threads + thread_index();
+  const uint64_t line = index / across;
+  if (line >= uint64_t{down} * static_cast<uint32_t>(p.batch)) return;
+  const int32_t entry = static_cast<int32_t>(line / down);
+  const int32_t row = static_cast<int32_t>(line % down) * (along_row ? 1 : run);
+  const int32_t col = static_cast<int32_t>(index - line * across) * (along_row ? run : 1);
+  const run_place at{(int64_t{entry} * p.m + row) * p.n + col, p.n, p.m - row, along_row};
 
+  const int64_t part = int64_t{4} * p.batch * p.m * p.n;
+  uint64_t from = p.partials + static_cast<uint64_t>(4 * at.element);
   f32x8 sum = 0.0f;
-  uint64_t from = p.partials + static_cast<uint64_t>(4 * element);
 #pragma clang loop unroll_count(2)
   for (int32_t s = 0; s < p.splits; ++s, from += static_cast<uint64_t>(part))
-    sum += load_partial(from, p.partial_vectors, count);
-  const f32x8 bias = load_bias(p.bias, static_cast<dtype>(p.bias_type), p.bias_entry_stride,
-                               static_cast<int32_t>(row / p.m), col, count);
-  finish_run(p, element, sum, bias, count);
+    sum += load_partial(from, at);
+  finish_run(p, at, sum, load_bias(p, entry, col));
 }
 
 }  // namespace gemm

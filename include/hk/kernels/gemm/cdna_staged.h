@@ -185,9 +185,9 @@ HK_INLINE void multiply_staged(const gemm_arguments& p, uint32_t lds) {
   const uint32_t tile_a = lds, tile_b = lds + shape::a_bytes;
   const uint32_t wave = wave_index(), wave_row = wave / WN * shape::wave_rows,
                  wave_col = wave % WN * strip_cols;
-  const reader<cdna::term_major> read_a(tile_a, wave_row), read_b(tile_b, wave_col);
+  const shared_rows<cdna::term_major> read_a(tile_a, wave_row), read_b(tile_b, wave_col);
 
-  acc<shape::wave_rows, strip_cols> d;
+  rt<float, shape::wave_rows, strip_cols> d;
   zero(d);
   next_a.load();
   next_b.load();
@@ -202,10 +202,10 @@ HK_INLINE void multiply_staged(const gemm_arguments& p, uint32_t lds) {
     barrier();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      rows_of<T, shape::wave_rows> a;
-      rows_of<T, strip_cols> b;
-      read_a.read(a, half, 0);
-      read_b.read(b, half, 0);
+      rt<T, shape::wave_rows, 32> a;
+      rt<T, strip_cols, 32> b;
+      load(a, read_a, 0, half);
+      load(b, read_b, 0, half);
       mma_ABt(d, a, b);
     }
   }

@@ -29,11 +29,9 @@ struct gemm_arguments {
   int32_t chunk_log2;   // remap.h
   int32_t group;        // remap.h
   int8_t act;           // activation
-  int8_t c_type;        // dtype of c as this launch writes it
-  int8_t z_type;
+  int8_t c_type;        // dtype of c, as this launch writes it, and of z
   int8_t bias_type;
-  int8_t c_vectors;  // whether rows of c, and of z, can be written 16 bytes at a time
-  int8_t z_vectors;
+  int8_t vectors;  // whether rows of c and z are aligned, and made of runs of 8 elements
   int8_t a_words;  // whether all rows of a are aligned to, and whole, words of 4 bytes
   int8_t b_words;
 };
@@ -52,12 +50,8 @@ struct gemm_reduction_arguments {
   int32_t grid_width;
   int8_t act;
   int8_t c_type;
-  int8_t z_type;
   int8_t bias_type;
-  int8_t c_vectors;
-  int8_t z_vectors;
-  int8_t partial_vectors;  // whether rows of the partial sums can be read 16 bytes at a time
-  int8_t reserved;
+  int8_t vectors;
 };
 
 }  // namespace hk

@@ -193,11 +193,8 @@ inline choice choose(const gemm_device& device, const sizes& s, const operand& a
 
 inline uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-// Whether rows of n elements can be written 16 bytes at a time.
-inline bool in_vectors(uint64_t address, dtype type, int64_t n) {
-  const int64_t bytes = type == dtype::f32 ? 4 : 2;
-  return address % 16 == 0 && n * bytes % 16 == 0;
-}
+// Whether rows of n elements are made of runs of 8, each written by aligned stores of 16 bytes.
+inline bool in_vectors(uint64_t address, int64_t n) { return address % 16 == 0 && n % 8 == 0; }
 
 inline void set_grid(device_launch& launch, int64_t blocks, int32_t& grid_width) {
   const int64_t width = std::min<int64_t>(blocks, int64_t{1} << 22);
@@ -247,10 +244,9 @@ inline gemm_arguments make_arguments(const gemm_problem& p, const sizes& s, cons
   x.split_terms = std::max(x.split_terms, v.step);
   x.splits = static_cast<int32_t>(std::max<int64_t>(1, ceil_div(s.k, x.split_terms)));
   x.act = static_cast<int8_t>(p.act);
-  x.c_type = x.z_type = static_cast<int8_t>(p.out_type);
+  x.c_type = static_cast<int8_t>(p.out_type);
   x.bias_type = static_cast<int8_t>(p.bias_type);
-  x.c_vectors = in_vectors(x.c, p.out_type, s.n);
-  x.z_vectors = in_vectors(x.z, p.out_type, s.n);
+  x.vectors = in_vectors(x.c, s.n) && in_vectors(x.z, s.n);
   x.a_words = in_words(a);
   x.b_words = in_words(b);
   return x;
@@ -268,18 +264,15 @@ inline gemm_reduction_arguments make_reduction(const gemm_arguments& x) {
   r.splits = x.splits;
   r.act = x.act;
   r.c_type = x.c_type;
-  r.z_type = x.z_type;
   r.bias_type = x.bias_type;
-  r.c_vectors = x.c_vectors;
-  r.z_vectors = x.z_vectors;
-  r.partial_vectors = x.n % 4 == 0;
+  r.vectors = x.vectors;
   return r;
 }
 
 // Partial sums are plain f32, and the epilogue is left to the reduction.
 inline void make_partial(gemm_arguments& x) {
   x.c_type = static_cast<int8_t>(dtype::f32);
-  x.c_vectors = x.n % 4 == 0;
+  x.vectors = in_vectors(0, x.n);
   x.z = x.bias = 0;
   x.act = static_cast<int8_t>(activation::none);
 }
@@ -291,7 +284,8 @@ inline void add_reduction(gemm_plan& plan, gemm_arguments& x) {
   device_launch& launch = plan.launches[1];
   std::snprintf(launch.kernel, sizeof(launch.kernel), "gemm_reduce");
   launch.threads = 256;
-  const int64_t runs = int64_t{x.batch} * x.m * ceil_div(x.n, 8);
+  const int64_t runs =
+      int64_t{x.batch} * (r.vectors ? int64_t{x.m} * (x.n / 8) : ceil_div(x.m, 8) * x.n);
   set_grid(launch, ceil_div(runs, launch.threads), r.grid_width);
   launch.set_arguments(r);
   plan.count = 2;

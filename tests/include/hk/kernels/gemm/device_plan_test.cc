@@ -148,4 +148,4 @@ HK_TEST(rows_past_4_gib_are_in_reach) {
   CHECK(plan_gemm(make_problem(1, 8, 8, 1 << 22), mi355x).refusal == nullptr);
 }
 
-static_assert(sizeof(gemm_arguments) == 120 && sizeof(gemm_reduction_arguments) == 72);
+static_assert(sizeof(gemm_arguments) == 120 && sizeof(gemm_reduction_arguments) == 64);

@@ -3,12 +3,16 @@
 // alignments and parts of K.
 //
 //   gemm_simulated <code object> <gfx942 | gfx950> [schedule_rows] [cases] [seed] [most size]
+//   gemm_simulated <code object> <gfx942 | gfx950> far      the last tile of arrays of 5 GiB
 //
 // such as gemm_simulated gemm.gfx950.co gfx950 pingpong_256 20 1 300.
 // Linked with the simulated device, whose checks are on; exits with 1 at the first wrong result.
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -31,8 +35,9 @@ int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
                           unsigned local_bytes, void* stream, void** parameters, void** extra);
 const char* hipGetErrorString(int error);
 const char* hipsim_last_report(void);
+int hipsim_register(void* address, size_t bytes);
+int hipsim_unregister(void* address);
 int hipsim_set_option(const char* name, const char* value);
-int hipsim_mark_undefined(void* address, size_t bytes, int poison);
 }
 
 namespace {
@@ -260,6 +265,67 @@ bool draw(const device_gemm::variant& kernel, int largest, std::mt19937& random,
   return true;
 }
 
+// Memory that takes up no space before it is written.
+void* map_sparse(int64_t bytes) {
+  void* memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(memory == MAP_FAILED || hipsim_register(memory, size_t(bytes)) != 0, "mapping memory");
+  return memory;
+}
+
+void unmap(void* memory, int64_t bytes) {
+  hipsim_unregister(memory);
+  munmap(memory, size_t(bytes));
+}
+
+// The last tile of a product [M, K] times [N, K] whose a and c span more than 4 GiB. The grid is
+// cut down to two workgroups: the first and, through its width, the last.
+double run_far(device_under_test& device, const device_gemm::variant& kernel,
+               std::mt19937& random) {
+  gemm_problem p{};
+  p.in_type = p.out_type = dtype::bf16;
+  p.batch = 1;
+  p.m = 1 << 20;
+  p.n = p.k = 2560;
+  p.trans_b = true;
+  p.a = map_sparse(2 * p.m * p.k);
+  p.b = map_sparse(2 * p.n * p.k);
+  p.c = map_sparse(2 * p.m * p.n);
+  const numbers a = make_numbers(size_t(kernel.rows * p.k), p.in_type, random);
+  const numbers b = make_numbers(size_t(kernel.cols * p.k), p.in_type, random);
+  const int64_t first_row = p.m - kernel.rows, first_col = p.n - kernel.cols;
+  std::memcpy(static_cast<char*>(const_cast<void*>(p.a)) + 2 * first_row * p.k, a.stored.data(),
+              a.stored.size());
+  std::memcpy(static_cast<char*>(const_cast<void*>(p.b)) + 2 * first_col * p.k, b.stored.data(),
+              b.stored.size());
+  device_gemm::choice forced;
+  forced.kernel = &kernel;
+  gemm_plan plan = plan_gemm(p, {device.chip(), 256}, forced);
+  device_launch& launch = plan.launches[0];
+  gemm_arguments x = launch.get_arguments<gemm_arguments>();
+  x.grid_width = x.row_tiles * x.col_tiles - 1;
+  launch.set_arguments(x);
+  launch.grid[0] = 1;
+  launch.grid[1] = 2;
+  device.launch(launch);
+
+  double worst = 0;
+  const bf16* c = static_cast<const bf16*>(p.c);
+  for (int64_t i = 0; i < kernel.rows; ++i)
+    for (int64_t j = 0; j < kernel.cols; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.k; ++k)
+        sum += a.values[size_t(i * p.k + k)] * b.values[size_t(j * p.k + k)];
+      const double found = to_float(c[(first_row + i) * p.n + first_col + j]);
+      const double allowed = std::ldexp(std::fabs(sum), -8) + std::ldexp(double(p.k), -22);
+      worst = std::max(worst, std::fabs(found - sum) / allowed);
+    }
+  unmap(const_cast<void*>(p.a), 2 * p.m * p.k);
+  unmap(const_cast<void*>(p.b), 2 * p.n * p.k);
+  unmap(p.c, 2 * p.m * p.n);
+  return worst;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -274,7 +340,8 @@ int main(int count, char** words) {
   const bool newer = std::string(words[2]) == "gfx950";
   if (hipsim_set_option("arch", words[2]) != 0) return 2;
   const cdna::chip chip = newer ? cdna::chip::gfx950 : cdna::chip::gfx942;
-  const std::string filter = count > 3 ? words[3] : "";
+  const bool far = count > 3 && std::string(words[3]) == "far";
+  const std::string filter = count > 3 && !far ? words[3] : "";
   const int cases = number(4, 20);
   device_under_test device(words[1], chip);
   static constexpr const char* kinds[] = {"pingpong", "direct", "staged"};
@@ -283,6 +350,12 @@ int main(int count, char** words) {
         std::string(kinds[int(kernel.kind)]) + "_" + std::to_string(kernel.rows);
     if (name.find(filter) == std::string::npos) continue;
     std::mt19937 random(static_cast<unsigned>(number(5, 1)));
+    if (far) {
+      const double error = run_far(device, kernel, random);
+      std::printf("%s far: largest error %.3g of what is allowed\n", name.c_str(), error);
+      if (!(error <= 1.01)) return 1;
+      continue;
+    }
     double worst = 0;
     for (int i = 0; i < cases; ++i) {
       test_case t{};

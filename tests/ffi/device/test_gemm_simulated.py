@@ -39,14 +39,22 @@ def runner(tmp_path_factory):
     return program
 
 
-@pytest.mark.parametrize("target, kernel, cases, size", KERNELS)
-def test_products_are_right(runner, target, kernel, cases, size):
+def run(runner, target, *words):
     code_object = static.device_folder() / f"gemm.{target}.co"
     if not code_object.exists():
         pytest.skip(f"the package was built without {target}")
-    words = [target, kernel, str(cases), "1", str(size)]
-    ran = subprocess.run(
-        [str(runner), str(code_object), *words], capture_output=True, text=True
-    )
+    command = [str(runner), str(code_object), target, *words]
+    ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"{kernel}: {cases} cases" in ran.stdout
+    return ran.stdout
+
+
+@pytest.mark.parametrize("target, kernel, cases, size", KERNELS)
+def test_products_are_right(runner, target, kernel, cases, size):
+    said = run(runner, target, kernel, str(cases), "1", str(size))
+    assert f"{kernel}: {cases} cases" in said
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_offsets_pass_4_gib(runner, target):
+    assert "far: largest error" in run(runner, target, "far")

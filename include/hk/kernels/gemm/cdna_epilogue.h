@@ -16,6 +16,8 @@
 // first, when other waves may still read operands there.
 #pragma once
 
+#include <type_traits>
+
 #include "hk/kernels/gemm/activation.h"
 #include "hk/kernels/gemm/cdna_block.h"
 
@@ -58,22 +60,29 @@ HK_INLINE void store_results(uint64_t matrices, dtype type, const run_place& at,
     store_run<_Float16>(matrices, at, __builtin_convertvector(values, f16x8));
 }
 
-HK_INLINE float load_element(uint64_t address, dtype type, int64_t index) {
-  if (type == dtype::f32) return load_global<float>(address + static_cast<uint64_t>(4 * index));
-  const uint16_t bits = load_global<uint16_t>(address + static_cast<uint64_t>(2 * index));
-  return type == dtype::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
+// A run of a bias's row from column `col` on: 8 columns, or one column 8 times.
+template <element T>
+HK_INLINE f32x8 load_bias_run(uint64_t row, int32_t col, bool along_row) {
+  using bits = std::conditional_t<sizeof(T) == 4, float, uint16_t>;
+  f32x8 values;
+#pragma unroll
+  for (int e = 0; e < run; ++e) {
+    const int64_t at = along_row ? col + e : col;
+    const bits loaded = load_global<bits>(row + sizeof(T) * static_cast<uint64_t>(at));
+    values[e] = to_float(__builtin_bit_cast(T, loaded));
+  }
+  return values;
 }
 
 // The bias of a run of entry `entry` that starts in column `col`; zeros without a bias.
 template <class Arguments>
 HK_INLINE f32x8 load_bias(const Arguments& p, int32_t entry, int32_t col) {
-  f32x8 values = 0.0f;
-  if (p.bias == 0 || col >= p.n) return values;
+  if (p.bias == 0 || col >= p.n) return f32x8{0, 0, 0, 0, 0, 0, 0, 0};
   const uint64_t row = p.bias + static_cast<uint64_t>(p.bias_entry_stride * entry);
-#pragma unroll
-  for (int e = 0; e < run; ++e)
-    values[e] = load_element(row, static_cast<dtype>(p.bias_type), p.vectors ? col + e : col);
-  return values;
+  const dtype type = static_cast<dtype>(p.bias_type);
+  if (type == dtype::f32) return load_bias_run<float>(row, col, p.vectors);
+  if (type == dtype::bf16) return load_bias_run<bf16>(row, col, p.vectors);
+  return load_bias_run<f16>(row, col, p.vectors);
 }
 
 template <class F>

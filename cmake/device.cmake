@@ -26,10 +26,10 @@ function(hk_add_device_code family)
     add_custom_command(
       OUTPUT ${object} BYPRODUCTS ${report} ${loops}
       COMMAND ${Python_EXECUTABLE} ${script} --source ${source} --target ${target} --include
-              ${PROJECT_SOURCE_DIR}/include --output ${object} --depfile ${object}.d --compiler
-              "${HK_HIP_CLANG}"
+              ${PROJECT_SOURCE_DIR}/include --output ${object} --depfile ${object}.d
+              "--compiler=${HK_HIP_CLANG}" $<$<BOOL:${HK_WARNINGS_AS_ERRORS}>:--werror>
       DEPENDS ${source} ${script} DEPFILE ${object}.d
-      COMMENT "Compiling ${family} for ${target}" VERBATIM)
+      COMMENT "Compiling ${family} for ${target}" VERBATIM COMMAND_EXPAND_LISTS)
     list(APPEND objects ${object})
     install(FILES ${object} ${report} ${loops} DESTINATION jax_hipkittens/device)
   endforeach()

@@ -7,6 +7,7 @@ namespace {
 
 constexpr uint64_t kStart = 1000;  // so that "never", 0, is long ago
 constexpr uint64_t kLongest = 32;  // no requirement is longer
+constexpr int kVccLow = 106, kExecLow = 126;
 
 enum MatrixKind : uint8_t { kXdl, kSingle, kDouble };
 
@@ -183,7 +184,7 @@ std::string Hazards::CheckScalar(const Instruction& i, const Facts& facts, uint6
   if (now - any_valu_scalar_ > 5) return {};
   constexpr uint32_t kReaders = kTraitValu | kTraitMfma | kTraitVectorMemory;
   if ((facts.traits & kReaders) == 0) return {};
-  std::string exec = CheckScalarRead(126, i, facts, now);  // Not every user of EXEC lists it.
+  std::string exec = CheckScalarRead(kExecLow, i, facts, now);
   if (!exec.empty()) return exec;
   for (const RegisterRange& range : i.reads) {
     if (range.vector) continue;
@@ -197,7 +198,6 @@ std::string Hazards::CheckScalar(const Instruction& i, const Facts& facts, uint6
 
 std::string Hazards::CheckScalarRead(int r, const Instruction& i, const Facts& facts,
                                      uint64_t now) const {
-  constexpr int kVccLow = 106, kExecLow = 126;
   const uint64_t since = now - scalar_[r];
   uint64_t needed = 0;
   if (r >= kExecLow) {
@@ -253,6 +253,7 @@ void Hazards::RecordWrites(const Instruction& i, const Facts& facts, uint64_t no
     }
     return;
   }
+  if (i.writes_exec) scalar_[kExecLow] = any_valu_scalar_ = now;
   for (const RegisterRange& range : i.writes) {
     for (int r = range.first; r < range.first + range.count; ++r) {
       if (!range.vector) {

@@ -46,7 +46,9 @@ const char* hipsim_last_check(void);
 const char* hipsim_statistics(void);
 
 /* The instructions of a kernel of a loaded module that the mutation test may remove, as JSON: a list of
- * {"offset", "size", "text"} for each s_waitcnt, s_barrier and s_nop, in the order of the code. */
+ * {"offset", "size", "effects", "text"} for each s_waitcnt, s_barrier and s_nop, in the order of the
+ * code. "effects" counts, over all launches, where a wait completed an operation, and where a barrier's
+ * workgroup had several waves. */
 const char* hipsim_removable_instructions(void* function);
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -63,7 +64,15 @@ struct LaunchContext {
   uint32_t lds_bytes = 0;
   uint32_t checks = kCheckAll;
 
+  mutable std::vector<std::atomic<uint8_t>> uses;  // by buffer: 1 read, 2 written by vector memory
+
   bool Checks(Check check) const { return (checks & check) != 0; }
+
+  void MarkUse(const Buffer& buffer, const MemoryOp& op) const {
+    const uint8_t use = op.kind == MemoryKind::kStore ? 2 : op.kind == MemoryKind::kAtomic ? 3 : 1;
+    std::atomic<uint8_t>& uses_of = uses[static_cast<size_t>(&buffer - buffers.data())];
+    if ((uses_of.load(std::memory_order_relaxed) & use) != use) uses_of.fetch_or(use);
+  }
 };
 
 // Where a lane's bytes are in this process. `defined` is null if all are; `data` is null where a

@@ -183,8 +183,12 @@ LaunchResult Launch(const LaunchRequest& request) {
   Provided provided;
   ProvideMemory(request, provided, context);
   ProvideBuffers(request, context);
+  context.uses = std::vector<std::atomic<uint8_t>>(context.buffers.size());
   Launcher launcher(context);
   launcher.Run();
+  for (const auto& use : context.uses) {
+    launcher.statistics.buffers_read_and_written += use == 3 ? 1 : 0;
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const LaunchShape shape{request.grid, request.block, context.lds_bytes};
   return {std::move(launcher.check), std::move(launcher.report),

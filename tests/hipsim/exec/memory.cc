@@ -167,6 +167,7 @@ class MemoryUnit {
       if (buffer == nullptr) FaultOutside(address, bytes, lane);
       wave_.last_buffer_ = buffer;
     }
+    if (i_.kind != Class::kSmem) context().MarkUse(*buffer, op_);
     uint8_t* defined = buffer->DefinedAt(address);
     return {reinterpret_cast<uint8_t*>(address), defined, bytes};
   }

@@ -9,11 +9,13 @@ bool Removable(Class kind) {
   return kind == Class::kWait || kind == Class::kBarrier || kind == Class::kNop;
 }
 
-void AppendItem(std::string& json, uint64_t offset, const Instruction& instruction) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%s{\"offset\": %llu, \"size\": %u, \"text\": \"",
+void AppendItem(std::string& json, uint64_t offset, const Decoded& decoded) {
+  const Instruction& instruction = decoded.instruction;
+  char text[96];
+  std::snprintf(text, sizeof(text),
+                "%s{\"offset\": %llu, \"size\": %u, \"effects\": %llu, \"text\": \"",
                 json.size() > 1 ? ", " : "", static_cast<unsigned long long>(offset),
-                instruction.size);
+                instruction.size, static_cast<unsigned long long>(decoded.effects.load()));
   json += text + disassemble(instruction) + "\"}";
 }
 
@@ -44,7 +46,7 @@ std::string Program::RemovableInstructions(const Kernel& kernel) {
     const Decoded* decoded = At(at);
     if (decoded == nullptr || decoded->instruction.opcode == nullptr) break;
     const Instruction& instruction = decoded->instruction;
-    if (Removable(instruction.kind)) AppendItem(json, at - kernel.entry, instruction);
+    if (Removable(instruction.kind)) AppendItem(json, at - kernel.entry, *decoded);
     at += instruction.size;
   }
   return json + "]";

@@ -20,6 +20,9 @@ namespace hipsim {
 struct Decoded {
   Instruction instruction;
   Facts facts;
+  // Of waits and barriers: how often, in all launches, it held up what a wave did. A wait counts
+  // where it completed an operation, a barrier where the workgroup had several waves.
+  mutable std::atomic<uint64_t> effects = 0;
 };
 
 class Program {

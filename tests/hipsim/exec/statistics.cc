@@ -86,6 +86,7 @@ std::string ToJson(const Statistics& s, const Kernel& kernel, const LaunchShape&
   Append(json, "scratch_bytes_read", s.scratch_read);
   Append(json, "scratch_bytes_written", s.scratch_written);
   Append(json, "scalar_bytes_read", s.scalar_read);
+  Append(json, "buffers_read_and_written", s.buffers_read_and_written);
   char text[48];
   std::snprintf(text, sizeof(text), ", \"simulated_in_seconds\": %.6f}", seconds);
   return json + text;

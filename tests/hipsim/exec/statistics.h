@@ -23,6 +23,9 @@ struct Statistics {
   uint64_t global_read = 0, global_written = 0;  // bytes that lanes ask for; no caches
   uint64_t scratch_read = 0, scratch_written = 0;
   uint64_t scalar_read = 0;
+  // Buffers that vector memory instructions of the launch both read and wrote: through others, its
+  // waves cannot have told each other anything.
+  uint64_t buffers_read_and_written = 0;
 
   void Add(const Statistics& other);
 };

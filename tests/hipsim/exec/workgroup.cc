@@ -35,6 +35,10 @@ uint32_t VectorCount(const Instruction& wait) {
 
 uint32_t ScalarCount(const Instruction& wait) { return wait.simm16 >> 8 & 15; }
 
+void CountEffect(const DeviceWave& wave) {
+  wave.current->effects.fetch_add(1, std::memory_order_relaxed);
+}
+
 std::string Words(const Instruction& instruction) {
   std::string text;
   for (int w = 0; w < instruction.size / 4; ++w) {
@@ -207,8 +211,10 @@ void Workgroup::Control(DeviceWave& wave, const Instruction& i) {
       }
       return;
     case Class::kWait:
+      if (wave.WaitMatters(VectorCount(i), ScalarCount(i))) CountEffect(wave);
       return wave.Wait(VectorCount(i), ScalarCount(i));
     case Class::kBarrier:
+      if (waves.size() > 1) CountEffect(wave);
       wave.state = DeviceWave::State::kAtBarrier;
       return;
     case Class::kEnd:

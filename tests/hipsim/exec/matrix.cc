@@ -1,418 +1,596 @@
-// Matrix instructions: D = A B + C over all lanes, whatever EXEC says.
+// Matrix instructions: D = A B + C on one or several blocks held across the lanes of a wave.
 //
-// An instruction multiplies `blocks` matrices of dim x depth and depth x dim. With G = 64 / (dim
-// blocks) groups of lanes per block, lane l holds of A
-//   row i = l % dim, block b = l / dim % blocks, terms of group g = l / dim / blocks,
-// and of B column i likewise. Element e of a lane is term g (depth / G) + e; fp8 operands of the
-// f8f6f4 instructions come in two runs of 16: term 16 G (e / 16) + 16 g + e % 16.
-//
-// Of D, H = 4 successive rows (1 for f64) lie in successive registers. Blocks that fit beside each
-// other in the lanes number P = ceil(64 H / dim^2); they leave S = 64 / P / dim groups for rows:
-//   register  i % H + H (i / (H S) + dim / (H S) (b / P))
-//   lane      j + dim (i / H % S + S (b % P))
-//
-// Products are exact in the type that they are summed in (f32, or f64 for f32 operands); their
-// order is the terms', which no chip promises.
+// With one block, lanes form G = 64 / dim groups; lane l holds row (of A) or column (of B) l % dim
+// and K / G consecutive elements of k from group l / dim on. With several blocks each group of
+// lanes belongs to one block and holds all its k.
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "tests/hipsim/exec/half.h"
+#include "tests/hipsim/exec/lanes.h"
 #include "tests/hipsim/exec/small_float.h"
-#include "tests/hipsim/exec/wave.h"
+#include "tests/hipsim/isa/opcodes.h"
 
 namespace hipsim {
+
 namespace {
 
-enum class Type : uint8_t { kF64, kF32, kXf32, kF16, kBf16, kFp8, kBf8, kFp6, kBf6, kFp4, kI8 };
-
-constexpr int kBits[] = {64, 32, 32, 16, 16, 8, 8, 6, 6, 4, 8};
-int bits_of(Type type) { return kBits[static_cast<int>(type)]; }
+enum class Element : uint8_t { kF64, kF32, kXf32, kF16, kBf16, kI8, kFp8, kBf8, kByFormat };
 
 struct Shape {
-  int dim;
-  int depth;
-  int blocks;
-
-  int groups() const { return kLanes / (dim * blocks); }
-  int elements() const { return depth / groups(); }  // of a lane
+  int dim = 0;
+  int k = 0;
+  int blocks = 1;
+  Element a = Element::kF32;
+  Element b = Element::kF32;
+  bool sparse = false;
 };
 
-// The value of an 8-bit or smaller pattern on a chip.
-const SmallTable& table_of(Type type, Chip chip) {
-  static const SmallTable ocp[] = {MakeSmallTable(kE4m3Ocp), MakeSmallTable(kE5m2Ocp),
-                                   MakeSmallTable(kE2m3), MakeSmallTable(kE3m2),
-                                   MakeSmallTable(kE2m1)};
-  static const SmallTable fnuz[] = {MakeSmallTable(kE4m3Fnuz), MakeSmallTable(kE5m2Fnuz)};
-  const int i = static_cast<int>(type) - static_cast<int>(Type::kFp8);
-  return chip == Chip::kGfx942 && i < 2 ? fnuz[i] : ocp[i];
+constexpr int kMaxDim = 32, kMaxK = 128;
+
+// One matrix as [row or column][k]; the other is transposed while multiplying.
+struct Operands {
+  alignas(64) float a[kMaxDim * kMaxK];
+  alignas(64) float b[kMaxK * kMaxDim];
+  alignas(64) float c[kMaxDim * kMaxDim];
+};
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HIPSIM_CLONES __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define HIPSIM_CLONES
+#endif
+
+// c[i][j] += sum over k of a[i][k] * b[k][j].
+HIPSIM_CLONES void multiply32(const float* a, const float* b, float* c, int k_count) {
+  for (int i = 0; i < 32; i += 2) {
+    float sum0[32], sum1[32];
+    std::memcpy(sum0, c + i * 32, sizeof sum0);
+    std::memcpy(sum1, c + i * 32 + 32, sizeof sum1);
+    for (int k = 0; k < k_count; ++k) {
+      const float x = a[i * k_count + k], y = a[(i + 1) * k_count + k];
+      for (int j = 0; j < 32; ++j) sum0[j] += x * b[k * 32 + j];
+      for (int j = 0; j < 32; ++j) sum1[j] += y * b[k * 32 + j];
+    }
+    std::memcpy(c + i * 32, sum0, sizeof sum0);
+    std::memcpy(c + i * 32 + 32, sum1, sizeof sum1);
+  }
 }
 
-// Rounds to the 10 mantissa bits that xf32 products are made of, ties to even.
+HIPSIM_CLONES void multiply16(const float* a, const float* b, float* c, int k_count) {
+  for (int i = 0; i < 16; i += 2) {
+    float sum0[16], sum1[16];
+    std::memcpy(sum0, c + i * 16, sizeof sum0);
+    std::memcpy(sum1, c + i * 16 + 16, sizeof sum1);
+    for (int k = 0; k < k_count; ++k) {
+      const float x = a[i * k_count + k], y = a[(i + 1) * k_count + k];
+      for (int j = 0; j < 16; ++j) sum0[j] += x * b[k * 16 + j];
+      for (int j = 0; j < 16; ++j) sum1[j] += y * b[k * 16 + j];
+    }
+    std::memcpy(c + i * 16, sum0, sizeof sum0);
+    std::memcpy(c + i * 16 + 16, sum1, sizeof sum1);
+  }
+}
+
+void multiply4(const float* a, const float* b, float* c, int k_count) {
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < k_count; ++k)
+      for (int j = 0; j < 4; ++j) c[i * 4 + j] += a[i * k_count + k] * b[k * 4 + j];
+}
+
+void multiply(const float* a, const float* b, float* c, int dim, int k_count) {
+  if (dim == 32) return multiply32(a, b, c, k_count);
+  return dim == 16 ? multiply16(a, b, c, k_count) : multiply4(a, b, c, k_count);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What a name says: v_mfma_f32_32x32x4_2b_f16, v_smfmac_f32_16x16x64_bf8_fp8, ...
+
+Element element_named(std::string_view name) {
+  if (name == "f64") return Element::kF64;
+  if (name == "f32") return Element::kF32;
+  if (name == "xf32") return Element::kXf32;
+  if (name == "f16") return Element::kF16;
+  if (name == "bf16") return Element::kBf16;
+  if (name == "i8") return Element::kI8;
+  if (name == "fp8") return Element::kFp8;
+  return name == "bf8" ? Element::kBf8 : Element::kByFormat;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Shape shape_named(std::string_view name) {
+  const std::vector<std::string> parts = split(name, '_');
+  Shape shape;
+  shape.sparse = parts[1] == "smfmac";
+  size_t next = parts[2] == "scale" ? 4 : 3;
+  const std::vector<std::string> sizes = split(parts[next++], 'x');
+  shape.dim = std::stoi(sizes[0]);
+  shape.k = std::stoi(sizes[2]);
+  if (parts[next].back() == 'b') shape.blocks = std::stoi(parts[next++]);
+  shape.a = element_named(parts[next]);
+  shape.b = next + 1 < parts.size() ? element_named(parts[next + 1]) : shape.a;
+  return shape;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Elements
+
+const SmallFormat& small_format(const Wave& wave, Element element, int format) {
+  static constexpr SmallFormat kFormats[] = {kE4M3, kE5M2, kE2M3, kE3M2, kE2M1};
+  const bool fnuz = wave.chip == Chip::kGfx942;
+  if (element == Element::kFp8) return fnuz ? kE4M3Fnuz : kE4M3;
+  if (element == Element::kBf8) return fnuz ? kE5M2Fnuz : kE5M2;
+  if (format > 4) throw Fault("matrix format " + std::to_string(format) + " does not exist");
+  return kFormats[format];
+}
+
+// Rounds to xf32's 10 bits of mantissa, ties to even.
 float to_xf32(uint32_t bits) {
   if ((bits & 0x7f800000) != 0x7f800000) bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  return bits_as<float>(bits);
 }
 
-// `count` bits of a lane's registers, from bit `at` on; count is at most 32.
-uint32_t bits_at(const uint32_t* dwords, int at, int count) {
-  const int word = at / 32, shift = at % 32;
-  uint64_t both = dwords[word] >> shift;
-  if (shift + count > 32) both |= uint64_t{dwords[word + 1]} << (32 - shift);
-  return static_cast<uint32_t>(both & ((uint64_t{1} << count) - 1));
-}
+// Where an operand's elements come from.
+struct Elements {
+  const Wave* wave;
+  uint16_t base;  // first register
+  Element element;
+  const float* values = nullptr;  // of a small format
+  int bits = 0;
 
-template <typename Value>
-inline __attribute__((always_inline)) Value element_of(Type type, const uint32_t* dwords, int e,
-                                                       Chip chip) {
-  const int bits = bits_of(type);
-  if (type == Type::kF64) {
-    double value;
-    std::memcpy(&value, dwords + 2 * e, sizeof value);
-    return static_cast<Value>(value);
+  // Bits [e * bits, (e + 1) * bits) of the lane's registers.
+  uint32_t raw(int lane, int e) const {
+    const int first = e * bits, shift = first & 31;
+    const VectorRegister* registers = &wave->vgpr[base + first / 32];
+    uint64_t pair = registers[0][lane];
+    if (shift + bits > 32) pair |= uint64_t{registers[1][lane]} << 32;
+    return static_cast<uint32_t>(pair >> shift) & static_cast<uint32_t>((uint64_t{1} << bits) - 1);
   }
-  const uint32_t pattern = bits_at(dwords, e * bits, bits);
-  switch (type) {
-    case Type::kF32: {
-      float value;
-      std::memcpy(&value, &pattern, sizeof value);
-      return static_cast<Value>(value);
+
+  float operator()(int lane, int e) const {
+    const uint32_t x = raw(lane, e);
+    switch (element) {
+      case Element::kF32:
+        return bits_as<float>(x);
+      case Element::kXf32:
+        return to_xf32(x);
+      case Element::kF16:
+        return HalfToFloat(static_cast<uint16_t>(x));
+      case Element::kBf16:
+        return bits_as<float>(x << 16);
+      case Element::kI8:
+        return static_cast<int8_t>(x);
+      default:
+        return values[x];
     }
-    case Type::kXf32:
-      return static_cast<Value>(to_xf32(pattern));
-    case Type::kF16:
-      return static_cast<Value>(HalfToFloat(static_cast<uint16_t>(pattern)));
-    case Type::kBf16:
-      return static_cast<Value>(Bf16ToFloat(static_cast<uint16_t>(pattern)));
-    case Type::kI8:
-      return static_cast<Value>(static_cast<int8_t>(pattern));
+  }
+};
+
+int element_bits(Element element) {
+  switch (element) {
+    case Element::kF64:
+      return 64;
+    case Element::kF32:
+    case Element::kXf32:
+      return 32;
+    case Element::kF16:
+    case Element::kBf16:
+      return 16;
     default:
-      return static_cast<Value>(table_of(type, chip)[pattern]);
+      return 8;
   }
 }
 
-int term_of(Type type, const Shape& shape, int group, int e, bool in_runs) {
-  if (in_runs && bits_of(type) == 8) return 16 * shape.groups() * (e / 16) + 16 * group + e % 16;
-  return group * shape.elements() + e;
+Elements elements_of(const Wave& wave, const Operand& operand, Element element, int format) {
+  Elements elements{&wave, operand.index, element};
+  elements.bits = element_bits(element);
+  if (element == Element::kFp8 || element == Element::kBf8 || element == Element::kByFormat) {
+    const SmallFormat& small = small_format(wave, element, format);
+    elements.values = small_values(small).data();
+    elements.bits = small.bits();
+  }
+  return elements;
 }
 
-// The lane that lane l's part of an operand really comes from: CBSZ repeats one block of A for
-// 2^CBSZ, BLGP moves lanes of B.
-int source_of_a(const Instruction& in, const Shape& shape, int l) {
-  if (in.cbsz == 0 || shape.blocks == 1) return l;
-  const int block = l / shape.dim % shape.blocks;
-  const int from = (block & ~((1 << in.cbsz) - 1)) + (in.abid & ((1 << in.cbsz) - 1));
-  return l + (from - block) * shape.dim;
+// k of a lane group's element. Long 8-bit rows come as two chunks of 16.
+int k_of(const Shape& shape, int group, int groups, int e, int bits) {
+  const int each = shape.k / groups;
+  if (bits == 8 && each == 32) return 16 * groups * (e / 16) + 16 * group + e % 16;
+  return group * each + e;
 }
 
-int source_of_b(const Instruction& in, int l) {
-  switch (in.blgp) {
+// B's lanes as blgp permutes them.
+int b_lane(int lane, int blgp) {
+  switch (blgp) {
+    case 0:
+      return lane;
     case 1:
-      return l % 32;
+      return lane & 31;
     case 2:
-      return 32 + l % 32;
+      return lane | 32;
     case 3:
-      return (l + 16) % kLanes;
-    case 4:
-    case 5:
-    case 6:
-    case 7:
-      return 16 * (in.blgp - 4) + l % 16;
+      return (lane + 16) & 63;
     default:
-      return l;
+      return (lane & 15) + 16 * (blgp - 4);
   }
 }
 
-// One operand: value of (row or column, term) of each block, and which rows are undefined.
+// Lanes of one block that hold one of its operands, and the k they hold.
+struct Placement {
+  int first_lane;
+  int groups;
+};
+
+Placement place(const Shape& shape, int block) {
+  if (shape.blocks == 1) return {0, kLanes / shape.dim};
+  return {block * shape.dim, 1};
+}
+
+// Every small element type has a tight loop of its own; this is the loop.
 template <typename Value>
-struct Matrix {
-  std::vector<Value> value;        // [blocks][depth][dim]
-  std::vector<uint8_t> undefined;  // [blocks][dim]
-};
-
-template <typename Value, typename Source>
-inline __attribute__((always_inline)) void load_matrix(const Wave& wave, const Operand& operand,
-                                                       Type type, const Shape& shape, bool in_runs,
-                                                       Source source, Matrix<Value>& out) {
-  const int dwords = shape.elements() * bits_of(type) / 32;
-  out.value.resize(size_t{1} * shape.blocks * shape.depth * shape.dim);
-  out.undefined.assign(size_t{1} * shape.blocks * shape.dim, 0);
-  std::array<const VectorRegister*, 16> registers;
-  std::array<VectorRegister, 2> room;
-  uint64_t undefined = 0;
-  for (int d = 0; d < dwords; ++d) {
-    registers[d] = &wave.read_vector(operand, d, room[d % 2]);
-    undefined |= wave.read_vector_undefined(operand, d);
-  }
-  for (int l = 0; l < kLanes; ++l) {
-    const int from = source(l), row = l % shape.dim, block = l / shape.dim % shape.blocks;
-    const int group = l / shape.dim / shape.blocks;
-    uint32_t lane[17];
-    for (int d = 0; d < dwords; ++d) lane[d] = (*registers[d])[from];
-    lane[dwords] = 0;
-    Value* const to = &out.value[size_t{1} * block * shape.depth * shape.dim + row];
-    for (int e = 0; e < shape.elements(); ++e)
-      to[term_of(type, shape, group, e, in_runs) * shape.dim] =
-          element_of<Value>(type, lane, e, wave.chip);
-    if (undefined >> from & 1) out.undefined[block * shape.dim + row] = 1;
-  }
-}
-
-// d[i][j] += sum over k of a[k][i] b[k][j].
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-void multiply(float* d, const float* a, const float* b, int dim, int depth) {
-  for (int i = 0; i < dim; ++i)
-    for (int k = 0; k < depth; ++k) {
-      const float factor = a[k * dim + i];
-      for (int j = 0; j < dim; ++j) d[i * dim + j] += factor * b[k * dim + j];
+void gather(const Shape& shape, Placement where, int bits, int blgp, Value value, float* out,
+            int row_stride, int k_stride) {
+  const int each = shape.k / where.groups;
+  for (int g = 0; g < where.groups; ++g)
+    for (int e = 0; e < each; ++e) {
+      const int k = k_of(shape, g, where.groups, e, bits);
+      for (int row = 0; row < shape.dim; ++row)
+        out[row * row_stride + k * k_stride] =
+            value(b_lane(where.first_lane + g * shape.dim + row, blgp), e);
     }
 }
 
-void multiply(double* d, const double* a, const double* b, int dim, int depth) {
-  for (int i = 0; i < dim; ++i)
-    for (int k = 0; k < depth; ++k) {
-      const double factor = a[k * dim + i];
-      for (int j = 0; j < dim; ++j)
-        d[i * dim + j] = std::fma(factor, b[k * dim + j], d[i * dim + j]);
-    }
+void gather_elements(const Shape& shape, Placement where, const Elements& elements, int blgp,
+                     float* out, int row_stride, int k_stride) {
+  const VectorRegister* registers = &elements.wave->vgpr[elements.base];
+  if (elements.element == Element::kBf16) {
+    return gather(
+        shape, where, 16, blgp,
+        [=](int lane, int e) {
+          const uint32_t word = registers[e >> 1][lane];
+          return bits_as<float>(e & 1 ? word & 0xffff0000 : word << 16);
+        },
+        out, row_stride, k_stride);
+  }
+  gather(
+      shape, where, elements.bits, blgp, [&](int lane, int e) { return elements(lane, e); }, out,
+      row_stride, k_stride);
 }
 
-void multiply(int32_t* d, const int32_t* a, const int32_t* b, int dim, int depth) {
-  for (int i = 0; i < dim; ++i)
-    for (int k = 0; k < depth; ++k)
-      for (int j = 0; j < dim; ++j)
-        d[i * dim + j] =
-            static_cast<int32_t>(static_cast<uint32_t>(d[i * dim + j]) +
-                                 static_cast<uint32_t>(a[k * dim + i] * b[k * dim + j]));
+// ---------------------------------------------------------------------------------------------
+// C and D
+
+// Row of a block that register r holds in a lane; the column is lane % dim.
+int row_of(int dim, int r, int lane) {
+  if (dim == 32) return 8 * (r % 16 / 4) + 4 * (lane / 32) + r % 4;
+  return dim == 16 ? 4 * (lane / 16) + r % 4 : r;
 }
 
-// Where an element of the result lies.
-struct Place {
-  int element;  // of the lane's, each of one or two dwords
-  int lane;
+int block_of(const Shape& shape, int r, int lane) {
+  if (shape.dim == 32) return r / 16;
+  return shape.dim == 16 ? r / 4 : lane / 4;
+}
+
+// Calls f(r, first lane, place of that lane's element in its block, block) for runs of `dim` lanes.
+template <typename F>
+void for_each_run(const Shape& shape, int registers, F f) {
+  for (int r = 0; r < registers; ++r)
+    for (int lane = 0; lane < kLanes; lane += shape.dim)
+      f(r, lane, row_of(shape.dim, r, lane) * shape.dim, block_of(shape, r, lane));
+}
+
+uint32_t constant_c(const Wave& wave, const Operand& operand) {
+  return static_cast<uint32_t>(wave.read_scalar(operand));
+}
+
+// Rows of A and columns of B with an undefined element make their results undefined.
+uint64_t undefined_rows(const Wave& wave, const Shape& shape, const Operand& operand, int block) {
+  uint64_t lanes = 0, rows = 0;
+  for (int d = 0; d < operand.dwords; ++d) lanes |= wave.vgpr_undefined[operand.index + d];
+  if (!lanes) return 0;
+  const Placement where = place(shape, block);
+  for (int lane = 0; lane < where.groups * shape.dim; ++lane)
+    rows |= (lanes >> (where.first_lane + lane) & 1) << (lane % shape.dim);
+  return rows;
+}
+
+struct Undefined {
+  uint64_t rows[16] = {};
+  uint64_t columns[16] = {};
+  bool any = false;
 };
 
-Place place_of(const Shape& shape, int rows_together, int block, int i, int j) {
-  const int beside = std::max(1, kLanes * rows_together / (shape.dim * shape.dim));
-  const int spread = kLanes / beside / shape.dim;
-  const int height = rows_together * spread;
-  return {i % rows_together + rows_together * (i / height + shape.dim / height * (block / beside)),
-          j + shape.dim * (i / rows_together % spread + spread * (block % beside))};
-}
-
-// Reads C, which may be a constant, or writes D; as Result, 4 or 8 bytes.
-template <typename Result>
-Result read_result(const Wave& wave, const Operand& c, const Place& at) {
-  Result value;
-  if (c.kind == OperandKind::kVector) {
-    uint32_t dwords[2];
-    constexpr int kDwords = sizeof(Result) / 4;
-    for (int d = 0; d < kDwords; ++d)
-      dwords[d] = wave.vgpr[c.index + at.element * kDwords + d][at.lane];
-    std::memcpy(&value, dwords, sizeof value);
-  } else {
-    const uint64_t bits = wave.read_scalar(c);
-    std::memcpy(&value, &bits, sizeof value);
+Undefined undefined_inputs(const Wave& wave, const Instruction& in, const Shape& shape) {
+  Undefined undefined;
+  for (int block = 0; block < shape.blocks; ++block) {
+    undefined.rows[block] = undefined_rows(wave, shape, in.src[0], block);
+    undefined.columns[block] = undefined_rows(wave, shape, in.src[1], block);
+    undefined.any |= undefined.rows[block] || undefined.columns[block];
   }
-  return value;
+  return undefined;
 }
 
-template <typename Result>
-bool result_is_undefined(const Wave& wave, const Operand& c, const Place& at) {
-  if (c.kind != OperandKind::kVector) return false;
-  uint64_t undefined = 0;
-  for (size_t d = 0; d < sizeof(Result) / 4; ++d)
-    undefined |= wave.vgpr_undefined[c.index + at.element * (sizeof(Result) / 4) + d];
-  return undefined >> at.lane & 1;
+uint64_t undefined_result(const Undefined& undefined, const Shape& shape, int r) {
+  if (!undefined.any) return 0;
+  uint64_t lanes = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int block = block_of(shape, r, lane);
+    const bool bad = undefined.rows[block] >> row_of(shape.dim, r, lane) & 1 ||
+                     undefined.columns[block] >> (lane % shape.dim) & 1;
+    lanes |= uint64_t{bad} << lane;
+  }
+  return lanes;
 }
 
-template <typename Result>
-void write_result(Wave& wave, const Operand& dst, const Place& at, Result value, bool undefined) {
-  uint32_t dwords[2];
-  std::memcpy(dwords, &value, sizeof value);
-  for (size_t d = 0; d < sizeof(Result) / 4; ++d) {
-    const size_t index = dst.index + at.element * (sizeof(Result) / 4) + d;
-    wave.vgpr[index][at.lane] = dwords[d];
-    const uint64_t bit = uint64_t{1} << at.lane;
-    wave.vgpr_undefined[index] =
-        undefined ? wave.vgpr_undefined[index] | bit : wave.vgpr_undefined[index] & ~bit;
+const Operand& c_operand(const Instruction& in, const Shape& shape) {
+  return shape.sparse ? in.dst : in.src[2];
+}
+
+template <typename T>
+void load_c(const Wave& wave, const Instruction& in, const Shape& shape, int block, T* c) {
+  const Operand& operand = c_operand(in, shape);
+  if (operand.kind != OperandKind::kVector) {
+    std::fill_n(c, shape.dim * shape.dim, bits_as<T>(constant_c(wave, operand)));
+    return;
+  }
+  for_each_run(shape, in.dst.dwords, [&](int r, int lane, int place, int run_block) {
+    if (run_block == block)
+      std::memcpy(c + place, &wave.vgpr[operand.index + r].lane[lane], 4 * shape.dim);
+  });
+}
+
+template <typename T>
+void store_d(Wave& wave, const Instruction& in, const Shape& shape, int block, const T* c) {
+  for_each_run(shape, in.dst.dwords, [&](int r, int lane, int place, int run_block) {
+    if (run_block == block)
+      std::memcpy(&wave.vgpr[in.dst.index + r].lane[lane], c + place, 4 * shape.dim);
+  });
+}
+
+// C's undefined lanes stay so; those of A and B spread along rows and columns.
+void set_undefined(Wave& wave, const Instruction& in, const Shape& shape,
+                   const Undefined& undefined) {
+  const Operand& c = c_operand(in, shape);
+  for (int r = 0; r < in.dst.dwords; ++r) {
+    const uint64_t from_c = c.kind == OperandKind::kVector ? wave.vgpr_undefined[c.index + r] : 0;
+    wave.vgpr_undefined[in.dst.index + r] = from_c | undefined_result(undefined, shape, r);
   }
 }
 
-// The places of all elements, block by block and row by row.
-template <int kDim, int kBlocks, int kTogether>
-const std::array<Place, kBlocks * kDim * kDim>& places() {
-  static const auto table = [] {
-    std::array<Place, kBlocks * kDim * kDim> all;
-    for (int n = 0; n < kBlocks * kDim * kDim; ++n)
-      all[n] =
-          place_of({kDim, 0, kBlocks}, kTogether, n / (kDim * kDim), n / kDim % kDim, n % kDim);
+// ---------------------------------------------------------------------------------------------
+
+const Shape& shape_of(const Instruction& in) {
+  static const auto shapes = [] {
+    std::unordered_map<const Opcode*, Shape> all;
+    for (std::span<const Opcode> rows : {kMaiOpcodes, kScaledMaiOpcodes})
+      for (const Opcode& row : rows)
+        if (std::string_view(row.name).find("fma") != std::string_view::npos)
+          all.emplace(&row, shape_named(row.name));
     return all;
   }();
-  return table;
+  return shapes.find(in.opcode)->second;
 }
 
-// Sums are kept in Sum while Result is what the registers hold.
-template <typename Result, int kDim, int kDepth, int kBlocks, typename Sum>
-void accumulate(Wave& wave, const Instruction& in, const Matrix<Sum>& a, const Matrix<Sum>& b) {
-  constexpr int kPlane = kDim * kDim, kPanel = kDim * kDepth, kCount = kBlocks * kPlane;
-  const auto& place = places<kDim, kBlocks, sizeof(Result) == 8 ? 1 : 4>();
-  const bool negated = std::is_same_v<Result, double> && in.blgp & 4;
-  alignas(64) std::array<Sum, kCount> d;
-  std::array<uint8_t, kCount> undefined;
-  for (int n = 0; n < kCount; ++n) {
-    const auto c = static_cast<Sum>(read_result<Result>(wave, in.src[2], place[n]));
-    d[n] = negated ? -c : c;
-    undefined[n] = result_is_undefined<Result>(wave, in.src[2], place[n]) ||
-                   a.undefined[n / kDim] || b.undefined[n / kPlane * kDim + n % kDim];
+// Blocks of A that cbsz broadcasts, the one that abid names.
+int a_block(const Instruction& in, int block) {
+  return (block >> in.cbsz << in.cbsz) + (in.cbsz ? in.abid : 0);
+}
+
+// Multiplies all blocks before any is stored: D may overlap A or B.
+template <typename T, typename Product>
+void for_each_block(Wave& wave, const Instruction& in, const Shape& shape, Product product) {
+  thread_local std::array<T, kLanes * 32> results;
+  const Undefined undefined = undefined_inputs(wave, in, shape);
+  const int size = shape.dim * shape.dim;
+  for (int block = 0; block < shape.blocks; ++block) {
+    load_c(wave, in, shape, block, results.data() + block * size);
+    product(block, results.data() + block * size);
   }
-  for (int block = 0; block < kBlocks; ++block)
-    multiply(&d[block * kPlane], &a.value[block * kPanel], &b.value[block * kPanel], kDim, kDepth);
-  for (int n = 0; n < kCount; ++n)
-    write_result(wave, in.dst, place[n], static_cast<Result>(d[n]), undefined[n] != 0);
+  set_undefined(wave, in, shape, undefined);
+  for (int block = 0; block < shape.blocks; ++block)
+    store_d(wave, in, shape, block, results.data() + block * size);
 }
 
-template <typename Sum, typename Result, Type kType, int kDim, int kDepth, int kBlocks,
-          Type kOther = kType>
-void mfma(Wave& wave, const Instruction& in) {
-  constexpr Shape shape{kDim, kDepth, kBlocks};
-  thread_local Matrix<Sum> a, b;
-  const bool is_f64 = kType == Type::kF64;
-  const auto from_b = [&](int l) { return is_f64 ? l : source_of_b(in, l); };
-  load_matrix(
-      wave, in.src[0], kType, shape, false, [&](int l) { return source_of_a(in, shape, l); }, a);
-  load_matrix(wave, in.src[1], kOther, shape, false, from_b, b);
-  if (is_f64 && in.blgp & 1)
-    for (Sum& x : a.value) x = -x;
-  if (is_f64 && in.blgp & 2)
-    for (Sum& x : b.value) x = -x;
-  accumulate<Result, kDim, kDepth, kBlocks>(wave, in, a, b);
+void float_product(Wave& wave, const Instruction& in) {
+  const Shape& shape = shape_of(in);
+  thread_local Operands m;
+  const bool by_format = shape.a == Element::kByFormat;
+  const Elements a = elements_of(wave, in.src[0], shape.a, in.cbsz);
+  const Elements b = elements_of(wave, in.src[1], shape.b, in.blgp);
+  const int blgp = by_format ? 0 : in.blgp;
+  for_each_block<float>(wave, in, shape, [&](int block, float* c) {
+    const int from = by_format ? block : a_block(in, block);
+    gather_elements(shape, place(shape, from), a, 0, m.a, shape.k, 1);
+    gather_elements(shape, place(shape, block), b, blgp, m.b, 1, shape.dim);
+    multiply(m.a, m.b, c, shape.dim, shape.k);
+  });
 }
 
-// ---- f8f6f4, with or without scales of 32 terms each
-
-Type small_type(int format) {
-  constexpr Type kTypes[] = {Type::kFp8, Type::kBf8, Type::kFp6, Type::kBf6, Type::kFp4};
-  if (format > 4) throw Fault("matrix format " + std::to_string(format) + " does not exist");
-  return kTypes[format];
+void integer_product(Wave& wave, const Instruction& in) {
+  const Shape& shape = shape_of(in);
+  thread_local Operands m;
+  const Elements a = elements_of(wave, in.src[0], shape.a, 0);
+  const Elements b = elements_of(wave, in.src[1], shape.b, 0);
+  for_each_block<uint32_t>(wave, in, shape, [&](int block, uint32_t* c) {
+    gather_elements(shape, place(shape, a_block(in, block)), a, 0, m.a, shape.k, 1);
+    gather_elements(shape, place(shape, block), b, in.blgp, m.b, 1, shape.dim);
+    // At most 128 products below 2^14: exact in f32.
+    std::fill_n(m.c, shape.dim * shape.dim, 0.0f);
+    multiply(m.a, m.b, m.c, shape.dim, shape.k);
+    for (int i = 0; i < shape.dim * shape.dim; ++i)
+      c[i] += static_cast<uint32_t>(static_cast<int32_t>(m.c[i]));
+  });
 }
 
-// 2^(byte - 127) of the scale of each row (or column) and 32 terms; 255 is NaN.
-template <int kDim>
-void scale_rows(const Wave& wave, const Operand& operand, int byte, int depth,
-                Matrix<float>& matrix) {
+// ---------------------------------------------------------------------------------------------
+// Scaled products: 32 consecutive k share an exponent, held by lane row + dim * (k / 32).
+
+int scale_byte(const Instruction& in, int which) {
+  return (in.scale_op_sel >> which & 1) | (in.scale_op_sel_hi >> which & 1) << 1;
+}
+
+void load_scales(const Wave& wave, const Instruction& in, int which, double* scales) {
   VectorRegister room;
-  const VectorRegister& scales = wave.read_vector(operand, 0, room);
-  const uint64_t undefined = wave.read_vector_undefined(operand, 0);
-  for (int l = 0; l < kLanes; ++l) {
-    const uint32_t exponent = scales[l] >> (8 * byte) & 255;
-    const float scale = exponent == 255 ? std::numeric_limits<float>::quiet_NaN()
-                                        : std::ldexp(1.0f, static_cast<int>(exponent) - 127);
-    const int row = l % kDim, first = 32 * (l / kDim);
-    for (int k = first; k < std::min(first + 32, depth); ++k) matrix.value[k * kDim + row] *= scale;
-    if (undefined >> l & 1) matrix.undefined[row] = true;
+  const VectorRegister& source = wave.read_vector(in.src[3 + which], 0, room);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int exponent = source[lane] >> (8 * scale_byte(in, which)) & 255;
+    scales[lane] = exponent == 255 ? std::numeric_limits<double>::quiet_NaN()
+                                   : std::ldexp(1.0, exponent - 127);
   }
 }
 
-template <int kDim, int kDepth, bool kScaled>
-void mfma_small(Wave& wave, const Instruction& in) {
-  constexpr Shape shape{kDim, kDepth, 1};
-  thread_local Matrix<float> a, b;
-  const auto as_is = [](int l) { return l; };
-  load_matrix(wave, in.src[0], small_type(in.cbsz), shape, true, as_is, a);
-  load_matrix(wave, in.src[1], small_type(in.blgp), shape, true, as_is, b);
-  if (kScaled) {
-    const auto byte = [&](int i) {
-      return (in.scale_op_sel >> i & 1) | (in.scale_op_sel_hi >> i & 1) << 1;
-    };
-    scale_rows<kDim>(wave, in.src[3], byte(0), kDepth, a);
-    scale_rows<kDim>(wave, in.src[4], byte(1), kDepth, b);
-  }
-  accumulate<float, kDim, kDepth, 1>(wave, in, a, b);
+void require_scales(const Wave& wave, const Instruction& in) {
+  for (int which = 0; which < 2; ++which)
+    if (wave.read_vector_undefined(in.src[3 + which], 0))
+      throw Fault("a scale of the matrix product was never written");
 }
 
-// ---- Which instruction does what
+void scaled_product(Wave& wave, const Instruction& in) {
+  const Shape& shape = shape_of(in);
+  thread_local Operands m;
+  double a_scale[kLanes], b_scale[kLanes];
+  require_scales(wave, in);
+  load_scales(wave, in, 0, a_scale);
+  load_scales(wave, in, 1, b_scale);
+  const Elements a = elements_of(wave, in.src[0], shape.a, in.cbsz);
+  const Elements b = elements_of(wave, in.src[1], shape.b, in.blgp);
+  const int dim = shape.dim;
+  for_each_block<float>(wave, in, shape, [&](int, float* c) {
+    gather_elements(shape, place(shape, 0), a, 0, m.a, shape.k, 1);
+    gather_elements(shape, place(shape, 0), b, 0, m.b, 1, dim);
+    for (int i = 0; i < dim; ++i)
+      for (int j = 0; j < dim; ++j) {
+        double sum = c[i * dim + j];
+        for (int part = 0; part < shape.k / 32; ++part) {
+          float products = 0;
+          for (int k = 32 * part; k < 32 * part + 32; ++k)
+            products += m.a[i * shape.k + k] * m.b[k * dim + j];
+          sum += products * (a_scale[i + dim * part] * b_scale[j + dim * part]);
+        }
+        c[i * dim + j] = static_cast<float>(sum);
+      }
+  });
+}
 
-struct Entry {
-  std::string_view name;
-  Execute execute;
-};
+// ---------------------------------------------------------------------------------------------
+// Sparse A: of four consecutive k two are stored; the index register holds their places, two bits
+// each. abid selects the part of the register when one holds several sets.
 
-template <int kDim, int kDepth, int kBlocks = 1>
-constexpr Execute f16 = mfma<float, float, Type::kF16, kDim, kDepth, kBlocks>;
-template <int kDim, int kDepth, int kBlocks = 1>
-constexpr Execute bf16 = mfma<float, float, Type::kBf16, kDim, kDepth, kBlocks>;
-template <int kDim, int kDepth, int kBlocks = 1>
-constexpr Execute f32 = mfma<double, float, Type::kF32, kDim, kDepth, kBlocks>;
-template <int kDim, int kDepth>
-constexpr Execute xf32 = mfma<double, float, Type::kXf32, kDim, kDepth, 1>;
-template <int kDim, int kDepth, int kBlocks = 1>
-constexpr Execute i8 = mfma<int32_t, int32_t, Type::kI8, kDim, kDepth, kBlocks>;
-template <int kDim, int kDepth, int kBlocks = 1>
-constexpr Execute f64 = mfma<double, double, Type::kF64, kDim, kDepth, kBlocks>;
-template <Type kA, Type kB, int kDim, int kDepth>
-constexpr Execute f8 = mfma<float, float, kA, kDim, kDepth, 1, kB>;
+void expand_sparse(const Wave& wave, const Instruction& in, const Shape& shape, const float* stored,
+                   float* out) {
+  const int groups = kLanes / shape.dim, kept = shape.k / 2 / groups;
+  const VectorRegister& index = wave.vgpr[in.src[2].index];
+  const int set_bits = 2 * kept, sets = 32 / set_bits;
+  std::fill_n(out, shape.dim * shape.k, 0.0f);
+  for (int row = 0; row < shape.dim; ++row)
+    for (int g = 0; g < groups; ++g) {
+      const int set = sets > 1 ? in.abid % sets : 0;
+      const uint32_t places = index[g * shape.dim + row] >> (set * set_bits);
+      for (int e = 0; e < kept; ++e) {
+        const int k = 2 * (g * kept + e / 2 * 2) + (places >> (2 * e) & 3);
+        out[row * shape.k + k] = stored[row * shape.k / 2 + g * kept + e];
+      }
+    }
+}
 
-const Entry kEntries[] = {
-    {"v_mfma_f32_16x16x128_f8f6f4", mfma_small<16, 128, false>},
-    {"v_mfma_f32_32x32x64_f8f6f4", mfma_small<32, 64, false>},
-    {"v_mfma_scale_f32_16x16x128_f8f6f4", mfma_small<16, 128, true>},
-    {"v_mfma_scale_f32_32x32x64_f8f6f4", mfma_small<32, 64, true>},
-    {"v_mfma_f32_16x16x32_bf16", bf16<16, 32>},
-    {"v_mfma_f32_32x32x16_bf16", bf16<32, 16>},
-    {"v_mfma_f32_32x32x8_bf16", bf16<32, 8>},
-    {"v_mfma_f32_16x16x16_bf16", bf16<16, 16>},
-    {"v_mfma_f32_32x32x4_2b_bf16", bf16<32, 4, 2>},
-    {"v_mfma_f32_16x16x4_4b_bf16", bf16<16, 4, 4>},
-    {"v_mfma_f32_4x4x4_16b_bf16", bf16<4, 4, 16>},
-    {"v_mfma_f32_16x16x32_f16", f16<16, 32>},
-    {"v_mfma_f32_32x32x16_f16", f16<32, 16>},
-    {"v_mfma_f32_32x32x8_f16", f16<32, 8>},
-    {"v_mfma_f32_16x16x16_f16", f16<16, 16>},
-    {"v_mfma_f32_32x32x4_2b_f16", f16<32, 4, 2>},
-    {"v_mfma_f32_16x16x4_4b_f16", f16<16, 4, 4>},
-    {"v_mfma_f32_4x4x4_16b_f16", f16<4, 4, 16>},
-    {"v_mfma_f32_32x32x1_2b_f32", f32<32, 1, 2>},
-    {"v_mfma_f32_16x16x1_4b_f32", f32<16, 1, 4>},
-    {"v_mfma_f32_4x4x1_16b_f32", f32<4, 1, 16>},
-    {"v_mfma_f32_32x32x2_f32", f32<32, 2>},
-    {"v_mfma_f32_16x16x4_f32", f32<16, 4>},
-    {"v_mfma_f32_16x16x8_xf32", xf32<16, 8>},
-    {"v_mfma_f32_32x32x4_xf32", xf32<32, 4>},
-    {"v_mfma_i32_16x16x64_i8", i8<16, 64>},
-    {"v_mfma_i32_32x32x32_i8", i8<32, 32>},
-    {"v_mfma_i32_32x32x16_i8", i8<32, 16>},
-    {"v_mfma_i32_16x16x32_i8", i8<16, 32>},
-    {"v_mfma_i32_32x32x4_2b_i8", i8<32, 4, 2>},
-    {"v_mfma_i32_16x16x4_4b_i8", i8<16, 4, 4>},
-    {"v_mfma_i32_4x4x4_16b_i8", i8<4, 4, 16>},
-    {"v_mfma_f64_16x16x4_f64", f64<16, 4>},
-    {"v_mfma_f64_4x4x4_4b_f64", f64<4, 4, 4>},
-    {"v_mfma_f32_16x16x32_bf8_bf8", f8<Type::kBf8, Type::kBf8, 16, 32>},
-    {"v_mfma_f32_16x16x32_bf8_fp8", f8<Type::kBf8, Type::kFp8, 16, 32>},
-    {"v_mfma_f32_16x16x32_fp8_bf8", f8<Type::kFp8, Type::kBf8, 16, 32>},
-    {"v_mfma_f32_16x16x32_fp8_fp8", f8<Type::kFp8, Type::kFp8, 16, 32>},
-    {"v_mfma_f32_32x32x16_bf8_bf8", f8<Type::kBf8, Type::kBf8, 32, 16>},
-    {"v_mfma_f32_32x32x16_bf8_fp8", f8<Type::kBf8, Type::kFp8, 32, 16>},
-    {"v_mfma_f32_32x32x16_fp8_bf8", f8<Type::kFp8, Type::kBf8, 32, 16>},
-    {"v_mfma_f32_32x32x16_fp8_fp8", f8<Type::kFp8, Type::kFp8, 32, 16>},
-};
+void sparse_product(Wave& wave, const Instruction& in) {
+  const Shape& shape = shape_of(in);
+  thread_local Operands m;
+  thread_local std::array<float, kMaxDim * kMaxK> stored;
+  if (wave.read_vector_undefined(in.src[2], 0))
+    throw Fault("the index of a sparse product was never written");
+  Shape half = shape;
+  half.k = shape.k / 2;
+  const Elements a = elements_of(wave, in.src[0], shape.a, 0);
+  const Elements b = elements_of(wave, in.src[1], shape.b, 0);
+  for_each_block<float>(wave, in, shape, [&](int, float* c) {
+    gather_elements(half, place(half, 0), a, 0, stored.data(), half.k, 1);
+    gather_elements(shape, place(shape, 0), b, 0, m.b, 1, shape.dim);
+    expand_sparse(wave, in, shape, stored.data(), m.a);
+    if (shape.a != Element::kI8) return multiply(m.a, m.b, c, shape.dim, shape.k);
+    const int size = shape.dim * shape.dim;
+    std::fill_n(m.c, size, 0.0f);
+    multiply(m.a, m.b, m.c, shape.dim, shape.k);
+    for (int i = 0; i < size; ++i)
+      c[i] = bits_as<float>(bits_as<uint32_t>(c[i]) +
+                            static_cast<uint32_t>(static_cast<int32_t>(m.c[i])));
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// f64: lane l holds of A row l % dim, of B column l % dim, both of k = l / 16 and, of the 4x4x4
+// instruction, of block l / 4 % 4. Of D, lane l holds column l % dim and row 4 r + l / 16, or, of
+// 4x4x4, row l / 4 % 4 of block l / 16.
+
+double read_double(const Wave& wave, const Operand& operand, int element, int lane) {
+  if (operand.kind != OperandKind::kVector) return bits_as<double>(wave.read_scalar(operand));
+  const int base = operand.index + 2 * element;
+  return bits_as<double>(wave.vgpr[base][lane] | uint64_t{wave.vgpr[base + 1][lane]} << 32);
+}
+
+uint64_t undefined_double(const Wave& wave, const Operand& operand, int element) {
+  if (operand.kind != OperandKind::kVector) return 0;
+  const int base = operand.index + 2 * element;
+  return wave.vgpr_undefined[base] | wave.vgpr_undefined[base + 1];
+}
+
+double signed_by(const Instruction& in, int source, double value) {
+  return in.neg >> source & 1 ? -value : value;
+}
+
+void double_product(Wave& wave, const Instruction& in) {
+  const int dim = shape_of(in).dim, elements = in.dst.dwords / 2;
+  double results[4][kLanes];
+  uint64_t undefined[4] = {};
+  const uint64_t a_undefined = undefined_double(wave, in.src[0], 0);
+  const uint64_t b_undefined = undefined_double(wave, in.src[1], 0);
+  for (int r = 0; r < elements; ++r)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int block = dim == 4 ? lane / 16 * 4 : 0, j = lane % dim;
+      const int i = dim == 4 ? lane / 4 % 4 : 4 * r + lane / 16;
+      double sum = signed_by(in, 2, read_double(wave, in.src[2], r, lane));
+      bool bad = undefined_double(wave, in.src[2], r) >> lane & 1;
+      for (int k = 0; k < 4; ++k) {
+        const int a = 16 * k + block + i, b = 16 * k + block + j;
+        sum = std::fma(signed_by(in, 0, read_double(wave, in.src[0], 0, a)),
+                       signed_by(in, 1, read_double(wave, in.src[1], 0, b)), sum);
+        bad |= (a_undefined >> a & 1) || (b_undefined >> b & 1);
+      }
+      results[r][lane] = sum;
+      undefined[r] |= uint64_t{bad} << lane;
+    }
+  for (int r = 0; r < elements; ++r)
+    for (int half = 0; half < 2; ++half) {
+      const int target = in.dst.index + 2 * r + half;
+      for (int lane = 0; lane < kLanes; ++lane)
+        wave.vgpr[target][lane] =
+            static_cast<uint32_t>(bits_as<uint64_t>(results[r][lane]) >> (32 * half));
+      wave.vgpr_undefined[target] = undefined[r];
+    }
+}
 
 }  // namespace
 
-Execute find_matrix(const Instruction& instruction) {
-  if (instruction.kind != Class::kMfma) return nullptr;
-  for (const Entry& entry : kEntries)
-    if (entry.name == instruction.name()) return entry.execute;
-  return nullptr;
+Execute find_matrix(const Instruction& in) {
+  const std::string_view name = in.name();
+  if (in.kind != Class::kMfma) return nullptr;
+  if (name.starts_with("v_smfmac")) return sparse_product;
+  if (in.size == 16) return scaled_product;
+  if (name.starts_with("v_mfma_f64")) return double_product;
+  return name.starts_with("v_mfma_i32") ? integer_product : float_product;
 }
 
 }  // namespace hipsim

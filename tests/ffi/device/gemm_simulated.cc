@@ -35,6 +35,7 @@ int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
                           unsigned local_bytes, void* stream, void** parameters, void** extra);
 const char* hipGetErrorString(int error);
 const char* hipsim_last_report(void);
+const char* hipsim_statistics(void);
 int hipsim_register(void* address, size_t bytes);
 int hipsim_unregister(void* address);
 int hipsim_set_option(const char* name, const char* value);
@@ -163,7 +164,8 @@ double error_of(const test_case& t, const numbers& a, const numbers& b, const nu
   const gemm_problem& p = t.p;
   const double unit = p.out_type == dtype::bf16  ? std::ldexp(1, -8)
                       : p.out_type == dtype::f16 ? std::ldexp(1, -11)
-                                                 : std::ldexp(1, -23);
+                                                 : p.act == activation::none ? std::ldexp(1, -23)
+                                                            : std::ldexp(1, -21);
   double worst = 0;
   for (int64_t e = 0; e < p.batch; ++e)
     for (int64_t i = 0; i < p.m; ++i)
@@ -360,8 +362,9 @@ int main(int count, char** words) {
     for (int i = 0; i < cases; ++i) {
       test_case t{};
       if (!draw(kernel, number(6, 520), random, t)) continue;
-      if (std::getenv("VERBOSE")) std::printf("%s %s\n", name.c_str(), describe(t).c_str());
       const double error = run_case(device, t, random);
+      if (std::getenv("VERBOSE"))
+        std::printf("%s %s: %g\n", name.c_str(), describe(t).c_str(), error);
       worst = std::max(worst, error);
       if (error <= 1.01) continue;
       std::printf("%s %s: expected an error of at most 1, received %g\n", name.c_str(),

@@ -89,7 +89,7 @@ def test_a_staged_kernel():
     with options():
         np.testing.assert_array_equal(run(), expected(tiles))
     removals = mutate(function, run)
-    assert len(removals) == len(removable(function)) == 5 + 7 * TILES + 2
+    assert len(removals) == len(removable(function)) == 6 + 7 * TILES
     print("\n" + summary(removals))
     others = [r for r in removals if r.outcome != "noticed"]
     assert [(r.outcome, r.text) for r in others] == [

@@ -91,7 +91,9 @@ Execute packed(Formula) {
 
 void load_packed32(Context& c, int source, int half, Lanes<float>& out) {
   Lanes<u32> bits;
-  load_dword(c.wave, c.in, source, chosen_half(c.in, source, half), bits);
+  const int dword = chosen_half(c.in, source, half);
+  load_dword(c.wave, c.in, source, dword, bits);
+  c.undefined |= c.wave.read_vector_undefined(c.in.src[source], dword);
   const u32 sign = negated(c.in, source, half) ? 0x80000000 : 0;
   for (int l = 0; l < kLanes; ++l) bits[l] ^= sign;
   std::memcpy(&out, &bits, sizeof out);
@@ -119,9 +121,9 @@ void run_packed32(Wave& wave, const Instruction& in) {
   Context c(wave, in);
   Lanes<u32> low, high;
   packed32_half<Formula>(c, 0, low, std::make_index_sequence<kSources>{});
+  const u64 low_undefined = std::exchange(c.undefined, 0);
   packed32_half<Formula>(c, 1, high, std::make_index_sequence<kSources>{});
-  add_undefined(c, kSources);
-  store_dword(wave, in.dst, 0, low, c.mask, c.undefined);
+  store_dword(wave, in.dst, 0, low, c.mask, low_undefined);
   store_dword(wave, in.dst, 1, high, c.mask, c.undefined);
 }
 

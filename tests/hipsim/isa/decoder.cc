@@ -436,9 +436,11 @@ void decode_ds(Instruction& in, const Spec& spec, Stream&) {
   in.offset = two ? bits(w, 7, 0) : bits(w, 15, 0);
   in.offset1 = bits(w, 15, 8);
   in.gds = bits(w, 16, 16);
-  if (spec.srcs > 0) in.src[0] = vector_operand(bits(w1, 7, 0), spec.src[0]);
-  if (spec.srcs > 1) in.src[1] = vector_operand(bits(w1, 15, 8), spec.src[1], acc);
-  if (spec.srcs > 2) in.src[2] = vector_operand(bits(w1, 23, 16), spec.src[2], acc);
+  // Add-tid and append instructions have no address register.
+  const int addresses = spec.srcs > 0 && spec.src[0].type == 'b';
+  if (addresses) in.src[0] = vector_operand(bits(w1, 7, 0), spec.src[0]);
+  for (int i = 0; i + addresses < spec.srcs; ++i)
+    in.src[1 + i] = vector_operand(bits(w1, 15 + 8 * i, 8 + 8 * i), spec.src[i + addresses], acc);
   if (spec.dsts) in.dst = vector_operand(bits(w1, 31, 24), spec.dst[0], acc);
 }
 

@@ -310,7 +310,8 @@ void cache_text(const Instruction& in, Text& text) {
 std::string lds_text(const Instruction& in) {
   Text text(in.name());
   if (in.dst) text.operand(name_of(in.dst, in));
-  for (int i = 0; i < source_count(in); ++i) text.operand(name_of(in.src[i], in));
+  for (const Operand& operand : in.src)
+    if (operand) text.operand(name_of(operand, in));
   const std::string_view name = in.name();
   if (name.find("read2") != name.npos || name.find("write2") != name.npos ||
       name.find("xchg2") != name.npos) {

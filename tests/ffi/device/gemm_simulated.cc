@@ -149,10 +149,20 @@ class device_under_test {
                                   1, 1, what.local_bytes, nullptr, nullptr, extra),
             what.kernel);
     require(hipDeviceSynchronize(), what.kernel);
+    conflicts_ += count_conflicts();
   }
+  // Cycles that LDS lost to bank conflicts, in all launches.
+  long conflicts() const { return conflicts_; }
   cdna::chip chip() const { return chip_; }
 
  private:
+  static long count_conflicts() {
+    const std::string statistics = hipsim_statistics(), name = "\"lds_conflict_cycles\": ";
+    const size_t at = statistics.find(name);
+    return at == std::string::npos ? 0 : std::atol(statistics.c_str() + at + name.size());
+  }
+
+  long conflicts_ = 0;
   cdna::chip chip_;
   std::vector<char> image_;
   void* module_ = nullptr;
@@ -162,10 +172,10 @@ class device_under_test {
 double error_of(const test_case& t, const numbers& a, const numbers& b, const numbers& bias,
                 const std::vector<double>& c, const std::vector<double>* z) {
   const gemm_problem& p = t.p;
-  const double unit = p.out_type == dtype::bf16  ? std::ldexp(1, -8)
-                      : p.out_type == dtype::f16 ? std::ldexp(1, -11)
-                                                 : p.act == activation::none ? std::ldexp(1, -23)
-                                                            : std::ldexp(1, -21);
+  const double unit = p.out_type == dtype::bf16   ? std::ldexp(1, -8)
+                      : p.out_type == dtype::f16  ? std::ldexp(1, -11)
+                      : p.act == activation::none ? std::ldexp(1, -23)
+                                                  : std::ldexp(1, -21);
   double worst = 0;
   for (int64_t e = 0; e < p.batch; ++e)
     for (int64_t i = 0; i < p.m; ++i)
@@ -371,8 +381,8 @@ int main(int count, char** words) {
                   describe(t).c_str(), error);
       return 1;
     }
-    std::printf("%s: %d cases, largest error %.3g of what is allowed\n", name.c_str(), cases,
-                worst);
+    std::printf("%s: %d cases, largest error %.3g of what is allowed, %ld LDS conflicts\n",
+                name.c_str(), cases, worst, device.conflicts());
   }
   return 0;
 }

@@ -126,13 +126,15 @@ inline void store_raw(Context& c, Lanes<u32>& value) {
   store_dword(c.wave, c.in.dst, 0, value, c.mask, c.undefined);
 }
 
-inline void store_raw64(Context& c, const Lanes<u64>& value) {
+inline void store_raw64(Context& c, const Lanes<u64>& value, u64 low_undefined) {
   Lanes<u32> half;
   for (int l = 0; l < kLanes; ++l) half[l] = static_cast<u32>(value[l]);
-  store_dword(c.wave, c.in.dst, 0, half, c.mask, c.undefined);
+  store_dword(c.wave, c.in.dst, 0, half, c.mask, low_undefined);
   for (int l = 0; l < kLanes; ++l) half[l] = value[l] >> 32;
   store_dword(c.wave, c.in.dst, 1, half, c.mask, c.undefined);
 }
+
+inline void store_raw64(Context& c, const Lanes<u64>& value) { store_raw64(c, value, c.undefined); }
 
 // Selects the half of a 16-bit source that op_sel names.
 inline void load_half_bits(const Context& c, int source, Lanes<u32>& out) {
@@ -294,6 +296,17 @@ struct U64 {
   static constexpr int kRounding = 0;
   static void load(const Context& c, int source, Lanes<u64>& out) { load_raw64(c, source, out); }
   static void store(Context& c, Lanes<u64>& value) { store_raw64(c, value); }
+};
+
+// Results whose low halves depend on nothing but the low halves of the sources, as sums do.
+// Compilers leave the high halves undefined where they use no other.
+struct Rising64 : U64 {
+  static void store(Context& c, Lanes<u64>& value) {
+    u64 low = 0;
+    for (const Operand& operand : c.in.src)
+      if (operand) low |= c.wave.read_vector_undefined(operand, 0);
+    store_raw64(c, value, low);
+  }
 };
 
 struct I64 {

@@ -146,7 +146,7 @@ void multiply_add64(Wave& wave, const Instruction& in) {
     carry_out |= u64{overflow} << l;
     addend[l] = sum;
   }
-  U64::store(c, addend);
+  Rising64::store(c, addend);
   store_mask(c, in.sdst, carry_out);
 }
 
@@ -206,7 +206,7 @@ OperationTable bits() {
   return {
       {"v_nop", no_operation},
       {"v_mov_b32", op<U32, B32>([](u32 x) { return x; })},
-      {"v_mov_b64", op<U64, U64>([](u64 x) { return x; })},
+      {"v_mov_b64", op<Rising64, U64>([](u64 x) { return x; })},
       {"v_accvgpr_mov_b32", op<U32, U32>([](u32 x) { return x; })},
       {"v_accvgpr_read_b32", op<U32, U32>([](u32 x) { return x; })},
       {"v_accvgpr_write_b32", op<U32, U32>([](u32 x) { return x; })},
@@ -227,7 +227,7 @@ OperationTable bits() {
       {"v_lshlrev_b32", op<U32, U32, U32>([](u32 a, u32 b) { return b << (a & 31); })},
       {"v_lshrrev_b32", op<U32, U32, U32>([](u32 a, u32 b) { return b >> (a & 31); })},
       {"v_ashrrev_i32", op<I32, U32, I32>([](u32 a, i32 b) { return b >> (a & 31); })},
-      {"v_lshlrev_b64", op<U64, U32, U64>([](u32 a, u64 b) { return b << (a & 63); })},
+      {"v_lshlrev_b64", op<Rising64, U32, U64>([](u32 a, u64 b) { return b << (a & 63); })},
       {"v_lshrrev_b64", op<U64, U32, U64>([](u32 a, u64 b) { return b >> (a & 63); })},
       {"v_ashrrev_i64", op<I64, U32, I64>([](u32 a, i64 b) { return b >> (a & 63); })},
       {"v_lshlrev_b16", op<U16, U16, U16>([](i32 a, i32 b) { return b << (a & 15); })},
@@ -282,7 +282,7 @@ OperationTable sums32() {
       {"v_add_lshl_u32",
        op<U32, U32, U32, U32>([](u32 a, u32 b, u32 c) { return (a + b) << (c & 31); })},
       {"v_lshl_add_u64",
-       op<U64, U64, U32, U64>([](u64 a, u32 b, u64 c) { return (a << (b & 7)) + c; })},
+       op<Rising64, U64, U32, U64>([](u64 a, u32 b, u64 c) { return (a << (b & 7)) + c; })},
       {"v_xad_u32", op<U32, U32, U32, U32>([](u32 a, u32 b, u32 c) { return (a ^ b) + c; })},
       {"v_min_u32", op<U32, U32, U32>([](u32 a, u32 b) { return std::min(a, b); })},
       {"v_max_u32", op<U32, U32, U32>([](u32 a, u32 b) { return std::max(a, b); })},

@@ -64,8 +64,7 @@ def check_layout(trans_a, trans_b, batch):
         test_dot_general.assert_right(
             *draw(i, dtype, lead + a, lead + b), numbers, **options
         )
-        if not options:  # Gradients of f32 results have f32 operands, and are XLA's.
-            assert launches() == before + 3
+        assert launches() == before + 3
 
 
 def check_epilogue(activation, dtype):
@@ -81,16 +80,18 @@ def check_runs_repeat():
     bits.assert_same_bits(op(a, b), op(a, b))
 
 
-def check_other_dtypes_fall_back():
-    a, b = draw(6, "float32", (5, 6), (6, 7))
+def check_f32():
+    """By sums of bf16 products, as accurate as f32 ones; mixed operands too."""
     before = launches()
-    np.testing.assert_allclose(hk.matmul(a, b), a @ b, rtol=1e-5)
-    assert launches() == before
-    expect(
-        "dtype bfloat16 and float16 on a GPU, but received float32",
-        lambda: hk.matmul(a, b, implementation="hk"),
-        NotImplementedError,
-    )
+    test_matmul.assert_right(*draw(6, "float32", (70, 300), (300, 65), (65,)), "silu")
+    assert launches() > before
+    big = np.array([[3.4e38, 1.0, -1e-30]], np.float32)
+    one = np.eye(3, dtype=np.float32)
+    np.testing.assert_array_equal(hk.matmul(big, one, implementation="hk"), big)
+    for value in np.inf, -np.inf, np.nan:
+        column = np.array([[value], [1.0]], np.float32)
+        found = hk.matmul(column, np.ones((1, 2), np.float32), implementation="hk")
+        np.testing.assert_array_equal(found, column @ np.ones((1, 2), np.float32))
 
 
 def check_ops_without_kernels():
@@ -158,7 +159,7 @@ CHECKS: dict[str, Any] = {
         for dtype in DTYPES
     },
     "runs repeat": check_runs_repeat,
-    "other dtypes": check_other_dtypes_fall_back,
+    "f32": check_f32,
     "ops without kernels": check_ops_without_kernels,
     "failures": check_failures,
     "statistics": check_statistics,

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax_hipkittens import _checks, _ffi, _partition, _stack
-from jax_hipkittens.ops.gemm import reference
+from jax_hipkittens.ops.gemm import parts, reference
 
 DTYPES = ("bfloat16", "float16", "float32")
-GPU_DTYPES = ("bfloat16", "float16")  # of operands; results are of all DTYPES
 # As hk/kernels/gemm/device_plan.h has them: offsets inside of a tile take 31 bits.
 _GPU_SIZE = 2**31 - 257
 _GPU_ROW = (2**31 - 1024) // 128 - 1
@@ -33,7 +32,7 @@ def require(
     bias: jax.Array | None = None,
 ) -> None:
     """Raises NotImplementedError, naming the limit, unless HK can serve the call."""
-    target = _ffi.require_family("gemm")
+    _ffi.require_family("gemm")
     served = ", ".join(DTYPES)
     if a.dtype != b.dtype or a.dtype.name not in DTYPES:
         raise _checks.limit(
@@ -46,9 +45,6 @@ def require(
     most = len(_M)
     if max(a.ndim, b.ndim) > most:
         raise _checks.limit(f"up to {most} axes", f"{max(a.ndim, b.ndim)}")
-    if not target.is_host and a.dtype.name not in GPU_DTYPES:
-        served = " and ".join(GPU_DTYPES)
-        raise _checks.limit(f"operands of dtype {served} on a GPU", a.dtype.name)
     named = precision if isinstance(precision, tuple) else (precision,)
     if not all(p is None or isinstance(p, jax.lax.Precision) for p in named):
         raise _checks.limit(
@@ -59,6 +55,8 @@ def require(
 @dataclasses.dataclass(frozen=True)
 class Gemm(_stack.Kernel):
     """c = activation(z), z = op(a) @ op(b) + bias: gives c, and z ``with_z``.
+
+    Operands of different dtypes meet in f32, as in ``jax.lax``.
 
     Attributes:
       m, n, k: how many axes make up M, N and K.
@@ -109,10 +107,6 @@ class Gemm(_stack.Kernel):
         return (a, b, n), [m + n] * (2 if self.with_z else 1), m + n + k
 
     def gpu_limit(self, operands: Sequence[Any]) -> str | None:
-        dtype = operands[0].dtype.name
-        if dtype not in GPU_DTYPES:
-            served = " and ".join(GPU_DTYPES)
-            return f"kernels for GPUs take operands of {served}, and not of {dtype}"
         m, n, k = (math.prod(sizes) for sizes in self._sizes(operands))
         rows = m if self.trans_a else k, k if self.trans_b else n
         if max(m, n, k) > _GPU_SIZE or max(rows) > _GPU_ROW:
@@ -121,6 +115,18 @@ class Gemm(_stack.Kernel):
                 f"of up to {_GPU_ROW} elements, and not M={m}, N={n}, K={k}"
             )
         return None
+
+    def gpu(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        """The matrix units take two operands of 16 bits: others become sums of bf16."""
+        a, b, bias = self._restored(operands)
+        if a.dtype == b.dtype and a.dtype != jnp.float32:
+            return super().gpu(operands)
+        a, b = parts.pairs(
+            (a, a.ndim - self.ranks[0] + (0 if self.trans_a else self.m)),
+            (b, b.ndim - self.ranks[1] + (self.n if self.trans_b else 0)),
+        )
+        gemm = dataclasses.replace(self, k=self.k + 1)
+        return gemm.gpu([x for x in (a, b, bias) if x is not None])
 
     def flat(
         self, part: _partition.Part, operands: Sequence[Any]
@@ -156,6 +162,8 @@ class Gemm(_stack.Kernel):
 
         Ba, Bb and Bc are B or 1.
         """
+        if a.dtype != b.dtype:
+            a, b = a.astype(jnp.float32), b.astype(jnp.float32)
         batch = max(a.shape[0], b.shape[0], 1 if bias is None else bias.shape[0])
         if max(a.shape[0], b.shape[0]) < batch:  # A bias for each of the batch alone.
             a = jnp.broadcast_to(a, (batch, *a.shape[1:]))
@@ -181,6 +189,8 @@ class Gemm(_stack.Kernel):
         rows, columns, _ = self._sizes(operands)
         batch = max(x.shape[0] for x in operands if x is not None)
         a, b = (jnp.broadcast_to(x, (batch, *x.shape[1:])) for x in (a, b))
+        if a.dtype != b.dtype:
+            a, b = a.astype(jnp.float32), b.astype(jnp.float32)
         contracted = (1 if self.trans_a else 2,), (2 if self.trans_b else 1,)
         z = jax.lax.dot_general(
             a, b, (contracted, ((0,), (0,))), preferred_element_type=jnp.float32

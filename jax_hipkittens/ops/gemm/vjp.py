@@ -198,13 +198,11 @@ class _Product(_stack.Op):
     ) -> jax.Array:
         """op(x) @ op(y) with the shape and dtype of ``primal``, summed over the batch.
 
-        The kernel wants one dtype: operands that differ, as when the result of the
-        forward was f32 and its operands were not, meet in f32, as in ``jax.lax``.
+        Their dtypes differ where the result of the forward was f32 and its operands
+        were not.
         """
         (x, trans_x), (y, trans_y) = left, right
         m, n, k = counts
-        dtype = x.dtype if x.dtype == y.dtype else jnp.float32
-        x, y = x.astype(dtype), y.astype(dtype)
         lead = len(primal.shape) - m - n
         batch = jnp.broadcast_shapes(x.shape[:lead], y.shape[:lead])
         summed = batch != primal.shape[:lead]

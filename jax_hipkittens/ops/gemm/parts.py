@@ -1,0 +1,63 @@
+"""Products of f32 by matrix units that take bf16: every operand a sum of bf16 parts.
+
+f32 has 24 bits of mantissa, f16 11 and bf16 8, so that three, two and one parts are
+exact. Of their products, those are left out that a sum in f32 has no room for.
+
+Source: Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype
+For Higher-Precision Computations", arXiv:1904.06376.
+"""
+
+import jax
+import jax.numpy as jnp
+
+_COUNTS = {"float32": 3, "float16": 2, "bfloat16": 1}
+
+
+def pairs(
+    left: tuple[jax.Array, int], right: tuple[jax.Array, int]
+) -> tuple[jax.Array, jax.Array]:
+    """Two operands whose product, contracted over one more axis, is that of the given.
+
+    Args:
+      left: the operand, and where the new axis is to stand.
+      right: likewise.
+
+    Returns:
+      The operands in bf16, with an axis of a pair of parts each.
+    """
+    (x, x_axis), (y, y_axis) = left, right
+    x_parts, y_parts = split(x), split(y)
+    chosen = [
+        (i, j)
+        for i in range(len(x_parts))
+        for j in range(len(y_parts))
+        if i + j < max(len(x_parts), len(y_parts))
+    ]
+    return (
+        jnp.stack([x_parts[i] for i, _ in chosen], x_axis),
+        jnp.stack([y_parts[j] for _, j in chosen], y_axis),
+    )
+
+
+def split(x: jax.Array) -> list[jax.Array]:
+    """bf16 arrays whose sum is x; the first alone where x is not finite.
+
+    Each part is cut off, not rounded, so that none overflows, and by masking bits,
+    which XLA does not take for a conversion that it may skip.
+    """
+    count = _COUNTS[x.dtype.name]
+    rest = x.astype(jnp.float32)
+    parts = []
+    for _ in range(count):
+        bits = jax.lax.bitcast_convert_type(rest, jnp.uint32) & jnp.uint32(0xFFFF0000)
+        part = jax.lax.bitcast_convert_type(bits, jnp.float32)
+        parts.append(_as_bf16(bits))
+        rest = jnp.where(jnp.isfinite(part), rest - part, 0)
+    if count > 1:
+        parts[0] = jnp.where(jnp.isnan(x), jnp.bfloat16(jnp.nan), parts[0])
+    return parts
+
+
+def _as_bf16(bits: jax.Array) -> jax.Array:
+    high = (bits >> 16).astype(jnp.uint16)
+    return jax.lax.bitcast_convert_type(high, jnp.bfloat16)

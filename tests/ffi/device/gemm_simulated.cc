@@ -191,7 +191,7 @@ double error_of(const test_case& t, const numbers& a, const numbers& b, const nu
           magnitude += std::fabs(x * y);
         }
         if (t.has_bias) sum += bias.values[size_t((t.bias_of_entries ? e * p.n : 0) + j)];
-        const double noise = 1e-30 + std::ldexp(magnitude + 1, -22);
+        const double noise = 1e-30 + std::ldexp(magnitude + 1, -21);
         const size_t at = size_t((e * p.m + i) * p.n + j);
         const double expected = activate(sum, p.act);
         worst = std::max(worst, std::fabs(c[at] - expected) / (unit * std::fabs(expected) + noise));

@@ -237,8 +237,8 @@ double run_case(device_under_test& device, test_case t, std::mt19937& random) {
   return error_of(t, a, b, bias, widen(c, p.out_type), t.has_z ? &z_values : nullptr);
 }
 
-// Draws cases that `kernel` serves.
-bool draw(const device_gemm::variant& kernel, int largest, std::mt19937& random, test_case& t) {
+// Draws cases that `kernel` serves, or any if there is none.
+bool draw(const device_gemm::variant* kernel, int largest, std::mt19937& random, test_case& t) {
   static constexpr int sizes[] = {1, 7, 16, 64, 100, 192, 256, 300, 520};
   const auto pick = [&](int count) { return int(random() % unsigned(count)); };
   int most = 0;
@@ -258,7 +258,7 @@ bool draw(const device_gemm::variant& kernel, int largest, std::mt19937& random,
   p.act = static_cast<activation>(pick(4));
   p.broadcast_a = p.batch > 1 && pick(4) == 0;
   p.broadcast_b = p.batch > 1 && pick(4) == 0;
-  t.kernel = &kernel;
+  t.kernel = kernel;
   t.splits = p.k >= 256 && pick(3) == 0 ? 2 : 1;
   static constexpr size_t shifts[] = {0, 0, 0, 8, 4, 2};
   t.shift = shifts[pick(6)];
@@ -267,7 +267,7 @@ bool draw(const device_gemm::variant& kernel, int largest, std::mt19937& random,
   t.has_bias = pick(2);
   t.bias_of_entries = t.has_bias && pick(2);
   t.has_z = pick(2);
-  if (kernel.kind != device_gemm::schedule::staged) {
+  if (kernel && kernel->kind != device_gemm::schedule::staged) {
     t.shift = 0;
     if (!p.trans_a || p.trans_b) p.k = (p.k + 7) / 8 * 8;
     if (p.trans_a) p.m = (p.m + 7) / 8 * 8;
@@ -357,13 +357,17 @@ int main(int count, char** words) {
   const int cases = number(4, 20);
   device_under_test device(words[1], chip);
   static constexpr const char* kinds[] = {"pingpong", "direct", "staged"};
-  for (const device_gemm::variant& kernel : device_gemm::variants_of(chip)) {
+  std::vector<const device_gemm::variant*> kernels{nullptr};  // the plan's own choice
+  for (const device_gemm::variant& kernel : device_gemm::variants_of(chip))
+    kernels.push_back(&kernel);
+  for (const device_gemm::variant* kernel : kernels) {
     const std::string name =
-        std::string(kinds[int(kernel.kind)]) + "_" + std::to_string(kernel.rows);
-    if (name.find(filter) == std::string::npos) continue;
+        kernel ? std::string(kinds[int(kernel->kind)]) + "_" + std::to_string(kernel->rows)
+               : "planned";
+    if (name.find(filter) == std::string::npos || (far && !kernel)) continue;
     std::mt19937 random(static_cast<unsigned>(number(5, 1)));
     if (far) {
-      const double error = run_far(device, kernel, random);
+      const double error = run_far(device, *kernel, random);
       std::printf("%s far: largest error %.3g of what is allowed\n", name.c_str(), error);
       if (!(error <= 1.01)) return 1;
       continue;

@@ -12,6 +12,8 @@ ROOT = pathlib.Path(__file__).parents[3]
 # Schedule and tile, and how many random cases and up to which size: what a workgroup of
 # 256 x 256 takes to simulate is 16 times what one of 64 x 64 does.
 KERNELS = [
+    ("gfx950", "planned", 60, 520),
+    ("gfx942", "planned", 60, 520),
     ("gfx950", "pingpong_256", 24, 300),
     ("gfx950", "direct_128", 40, 300),
     ("gfx950", "direct_64", 60, 300),

@@ -47,8 +47,8 @@ const char* hipsim_statistics(void);
 
 /* The instructions of a kernel of a loaded module that the mutation test may remove, as JSON: a list of
  * {"offset", "size", "effects", "text"} for each s_waitcnt, s_barrier and s_nop, in the order of the
- * code. "effects" counts, over all launches, where a wait completed an operation, and where a barrier's
- * workgroup had several waves. */
+ * code. "effects" counts, over all launches, how often a wait completed an operation, a barrier stopped
+ * a wave of several, or a nop was executed. */
 const char* hipsim_removable_instructions(void* function);
 
 #ifdef __cplusplus

@@ -4,8 +4,8 @@ A removal is noticed if a check of the simulated device stops the launch, or if 
 of the results changes. What is not noticed is sorted by an argument that the simulated
 device computes:
 
-- idle: in no launch was an operation outstanding that the wait completes, or the
-  workgroups have a single wave;
+- idle: it was never executed, or never held up anything: no operation was outstanding
+  that the wait completes, or the workgroup has a single wave;
 - unneeded: every required wait state is kept without the s_nop;
 - redundant: other waits and barriers keep the order that this one keeps. Operations
   complete at waits alone, and LDS accesses that no barrier orders are found in whatever
@@ -55,10 +55,10 @@ def _noticed(run: Callable[[], np.ndarray], want: bytes, seeds: int) -> str:
 
 
 def _unnoticed(item: dict) -> tuple[str, str]:
-    if "nop" in item["text"]:
-        return "unneeded", "the required wait states are kept without it"
     if item["effects"] == 0:
         return "idle", "it never held up anything"
+    if "nop" in item["text"]:
+        return "unneeded", "the required wait states are kept without it"
     if device.statistics()["buffers_read_and_written"] == 0:
         return "redundant", "other waits and barriers keep the order"
     return "unexplained", "a buffer is both read and written"

@@ -202,6 +202,8 @@ void Workgroup::Step(DeviceWave& wave, const Decoded& decoded) {
 void Workgroup::Control(DeviceWave& wave, const Instruction& i) {
   switch (i.kind) {
     case Class::kNop:
+      CountEffect(wave);
+      return;
     case Class::kHint:
     case Class::kCache:
       return;

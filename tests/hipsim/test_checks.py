@@ -338,6 +338,15 @@ OLD_SMALL = "v_mfma_f32_16x16x16_bf16 v[16:19], v[8:9], v[12:13], {}"
 OLD_LARGE = "v_mfma_f32_32x32x8_bf16 v[16:31], v[8:9], v[12:13], {}"
 OLD_TINY = "v_mfma_f32_4x4x4_16b_bf16 v[16:19], v[8:9], v[12:13], {}"
 
+OLD_SMALL_C = "v_mfma_f32_16x16x16_bf16 v[40:43], v[8:9], v[12:13], v[16:19]"
+DPP = "v_mov_b32_dpp v1, {} row_shr:1 row_mask:0xf bank_mask:0xf"
+SDWA = "v_mov_b32_sdwa v8, v9 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD"
+
+
+def product(d: str, a: str, c: str) -> str:
+    return f"v_mfma_f32_16x16x32_bf16 {d}, {a}, v[12:15], {c}"
+
+
 # (target, first, second, wait states needed)
 HAZARDS = [
     ("gfx950", SMALL.format(0), "v_mov_b32 v1, v16", 8),
@@ -350,26 +359,26 @@ HAZARDS = [
     ("gfx942", OLD_LARGE.format(0), "v_mov_b32 v1, v31", 11),
     ("gfx942", OLD_TINY.format(0), "v_mov_b32 v1, v16", 5),
     # MFMA results as A or B, and as C.
-    ("gfx950", SMALL.format(0), "v_mfma_f32_16x16x32_bf16 v[20:23], v[16:19], v[12:15], 0", 8),
+    ("gfx950", SMALL.format(0), product("v[20:23]", "v[16:19]", "0"), 8),
     ("gfx950", SMALL.format(0), SMALL.format("v[16:19]"), 0),
     ("gfx950", LARGE.format(0), LARGE.format("v[16:31]"), 0),
     ("gfx950", OLD_TINY.format(0), OLD_TINY.format("v[16:19]"), 2),
-    ("gfx950", SMALL.format(0), "v_mfma_f32_16x16x32_bf16 v[20:23], v[8:11], v[12:15], v[18:21]", 6),
-    ("gfx950", LARGE.format(0), "v_mfma_f32_16x16x32_bf16 v[40:43], v[8:11], v[12:15], v[16:19]", 10),
-    ("gfx942", OLD_LARGE.format(0), "v_mfma_f32_16x16x16_bf16 v[40:43], v[8:9], v[12:13], v[16:19]", 9),
+    ("gfx950", SMALL.format(0), product("v[20:23]", "v[8:11]", "v[18:21]"), 6),
+    ("gfx950", LARGE.format(0), product("v[40:43]", "v[8:11]", "v[16:19]"), 10),
+    ("gfx942", OLD_LARGE.format(0), OLD_SMALL_C, 9),
     # MFMA's C, overwritten.
     ("gfx950", LARGE.format("v[32:47]"), "v_mov_b32 v40, 0", 7),
     ("gfx950", SMALL.format("v[32:35]"), "v_mov_b32 v33, 0", 3),
     # Vector results.
     ("gfx950", "v_mov_b32 v8, 0", SMALL.format(0), 2),
     ("gfx950", "v_mov_b32 v32, 0", SMALL.format("v[32:35]"), 2),
-    ("gfx950", "v_mov_b32 v8, 0", "v_mov_b32_dpp v1, v8 row_shr:1 row_mask:0xf bank_mask:0xf", 2),
+    ("gfx950", "v_mov_b32 v8, 0", DPP.format("v8"), 2),
     ("gfx950", "v_mov_b32 v8, 0", "v_permlane32_swap_b32 v8, v9", 2),
     ("gfx950", "v_exp_f32 v8, v9", "v_mov_b32 v1, v8", 1),
     ("gfx950", "v_exp_f32 v8, v9", "v_exp_f32 v1, v8", 0),
     ("gfx950", "v_mov_b32 v8, 0", "v_mov_b32 v1, v8", 0),
     ("gfx950", "v_mov_b32 v8, 0", "v_readfirstlane_b32 s8, v8", 1),
-    ("gfx950", "v_mov_b32_sdwa v8, v9 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD", "v_mov_b32 v1, v8", 1),
+    ("gfx950", SDWA, "v_mov_b32 v1, v8", 1),
     # Scalar results of the VALU.
     ("gfx950", "v_readfirstlane_b32 s8, v8", "v_readlane_b32 s9, v9, s8", 4),
     ("gfx950", "v_readfirstlane_b32 s4, v62", "global_load_dword v1, v0, s[4:5]", 5),
@@ -377,12 +386,12 @@ HAZARDS = [
     ("gfx950", "v_cmp_eq_u32 vcc, v8, v9", "v_div_fmas_f32 v1, v8, v9, v10", 4),
     ("gfx950", "v_cmpx_eq_u32 vcc, v8, v9", SMALL.format(0), 4),
     ("gfx950", "v_cmpx_eq_u32 vcc, v8, v9", "v_readfirstlane_b32 s8, v9", 4),
-    ("gfx950", "v_cmpx_eq_u32 vcc, v8, v9", "v_mov_b32_dpp v1, v9 row_shr:1 row_mask:0xf bank_mask:0xf", 5),
+    ("gfx950", "v_cmpx_eq_u32 vcc, v8, v9", DPP.format("v9"), 5),
     # M0, and stored data.
     ("gfx950", "s_mov_b32 m0, 0", "global_load_lds_dword v0, s[4:5]", 1),
     ("gfx950", "global_store_dwordx4 v0, v[8:11], s[6:7]", "v_mov_b32 v9, 0", 2),
     ("gfx950", "global_store_dwordx2 v0, v[8:9], s[6:7]", "v_mov_b32 v9, 0", 0),
-]  # fmt: skip
+]
 
 
 def spaced(first: str, states: int, second: str) -> str:
@@ -462,13 +471,15 @@ def test_undefined_lanes_count_only_where_they_are_stored():
 
 
 def test_undefined_lds():
-    body = "{} ds_read_b32 v1, v0\n s_waitcnt lgkmcnt(0)\n global_store_dword v0, v1, s[6:7]"
+    body = "{} ds_read_b32 v1, v0\n s_waitcnt lgkmcnt(0)\n"
+    body += " global_store_dword v0, v1, s[6:7]"
     stops("undefined", "stored data", body.format(""), lds=256)
     run(body.format("ds_write_b32 v0, v0\n"), lds=256)
 
 
 def test_undefined_device_memory():
-    body = "global_load_dword v1, v0, s[4:5]\n s_waitcnt vmcnt(0)\n global_store_dword v0, v1, s[6:7]"
+    body = "global_load_dword v1, v0, s[4:5]\n s_waitcnt vmcnt(0)\n"
+    body += " global_store_dword v0, v1, s[6:7]"
     source, to = Array(64, np.uint32), Array(64, np.uint32)
     with options():
         with pytest.raises(HipError, match="stored data") as error:

@@ -27,7 +27,7 @@ _START = """
   s_mov_b32 m0, s8
   s_nop 0
 """
-# Each wave loads a part of the tile, and adds up what two other waves loaded and summed.
+# Each wave loads a part of the tile; it adds up what two others loaded, and summed.
 _TILE = """
   global_load_lds_dword v1, s[4:5]
   s_waitcnt vmcnt(0)

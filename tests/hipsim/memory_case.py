@@ -4,7 +4,8 @@ The kernel loads each lane's registers from a record of 16 dwords, runs a listin
 stores the result registers v16 to v19. LDS is filled before and read after.
 """
 
-import functools
+import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,18 +74,47 @@ class Result:
     lds: np.ndarray
 
 
-@functools.cache
-def _function(listing: str, lds: bool, target: str, scratch: int):
-    body = _PROLOGUE.format(fill=FILL) + (_FILL_LDS if lds else "")
-    body += "\n  s_waitcnt vmcnt(0) lgkmcnt(0)\n" + listing + _EPILOGUE
-    body += (_READ_LDS if lds else "") + "\n  s_endpgm\n"
-    kernel = Kernel(
-        body,
-        arguments=(8, 8, 8, 8),
-        lds=LDS_BYTES if lds else 0,
-        scratch=scratch,
-    )
-    return device.Module(assemble(kernel, target)).function()
+@dataclass(frozen=True)
+class Case:
+    """What a kernel is made from."""
+
+    listing: str
+    lds: bool = False
+    target: str = "gfx950"
+    scratch: int = 0
+
+    def kernel(self, name: str) -> Kernel:
+        """Returns the kernel around the listing."""
+        body = _PROLOGUE.format(fill=FILL) + (_FILL_LDS if self.lds else "")
+        body += "\n  s_waitcnt vmcnt(0) lgkmcnt(0)\n" + self.listing + _EPILOGUE
+        body += (_READ_LDS if self.lds else "") + "\n  s_endpgm\n"
+        return Kernel(
+            body,
+            name=name,
+            arguments=(8, 8, 8, 8),
+            lds=LDS_BYTES if self.lds else 0,
+            scratch=self.scratch,
+        )
+
+
+_together: dict[Case, list[Case]] = {}
+_functions: dict[Case, ctypes.c_void_p] = {}
+
+
+def together(listings: Iterable[str], **more) -> None:
+    """Has listings assembled in one go, when the first of them is run."""
+    cases = [Case(listing, **more) for listing in dict.fromkeys(listings)]
+    _together.update({case: cases for case in cases})
+
+
+def _function(case: Case) -> ctypes.c_void_p:
+    if case not in _functions:
+        cases = _together.get(case, [case])
+        kernels = [each.kernel(f"kernel_{i}") for i, each in enumerate(cases)]
+        module = device.Module(assemble(kernels, case.target))
+        for i, each in enumerate(cases):
+            _functions[each] = module.function(f"kernel_{i}")
+    return _functions[case]
 
 
 def run(
@@ -113,6 +143,6 @@ def run(
         outputs = device.Array((LANES, 16), np.uint32, fill=0)
         image = np.zeros(LDS_BYTES, np.uint8) if lds is None else lds
         lds_array = device.Array.of(image)
-        function = _function(listing, lds is not None, target, scratch)
+        function = _function(Case(listing, lds is not None, target, scratch))
         device.launch(function, [inputs, outputs, buffer, lds_array])
         return Result(outputs.get()[:, :4], buffer.get(), lds_array.get())

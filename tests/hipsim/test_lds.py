@@ -1,11 +1,13 @@
 """LDS instructions against numpy."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from tests.hipsim import memory_case
 from tests.hipsim.device import HipError
-from tests.hipsim.memory_case import FILL, LANES, LDS_BYTES, run
+from tests.hipsim.memory_case import FILL, LANES, LDS_BYTES, run, together
 
 EXEC = 0x0123_4567_89AB_CDEF
 MASKED = f"s_mov_b64 s[20:21], exec\n s_mov_b32 exec_lo, {EXEC & 0xFFFFFFFF:#x}\n" + (
@@ -40,6 +42,15 @@ READS = {
 }
 
 
+def read_case(name, masked):
+    dwords = max(1, READS[name][0] // 4)
+    to = "v16" if dwords == 1 else f"v[16:{15 + dwords}]"
+    return f"{MASKED if masked else ''} {name} {to}, v4 offset:32"
+
+
+together((read_case(*c) for c in product(READS, [False, True])), lds=True)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", READS)
 def test_reads(name, masked):
@@ -47,10 +58,7 @@ def test_reads(name, masked):
     rng, lds, registers = draw(1)
     registers[:, 0] = at = places(rng, size, 4 if size == 12 else size, LDS_BYTES - 64)
     dwords = max(1, size // 4)
-    to = "v16" if dwords == 1 else f"v[16:{15 + dwords}]"
-    got = run(
-        f"{MASKED if masked else ''} {name} {to}, v4 offset:32", registers, lds=lds
-    ).registers
+    got = run(read_case(name, masked), registers, lds=lds).registers
     want = np.full((LANES, 4), FILL, np.uint32)
     for lane in range(LANES):
         if masked and not LIVE[lane]:
@@ -128,17 +136,22 @@ WRITES = {
 }
 
 
+def write_case(name, masked):
+    dwords = max(1, WRITES[name][0] // 4)
+    data = "v8" if dwords == 1 else f"v[8:{7 + dwords}]"
+    return f"{MASKED if masked else ''} {name} v4, {data} offset:64"
+
+
+together((write_case(*c) for c in product(WRITES, [False, True])), lds=True)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", WRITES)
 def test_writes(name, masked):
     size, skip = WRITES[name]
     rng, lds, registers = draw(4)
     registers[:, 0] = at = places(rng, size, 4 if size == 12 else size)
-    dwords = max(1, size // 4)
-    data = "v8" if dwords == 1 else f"v[8:{7 + dwords}]"
-    result = run(
-        f"{MASKED if masked else ''} {name} v4, {data} offset:64", registers, lds=lds
-    )
+    result = run(write_case(name, masked), registers, lds=lds)
     want = lds.copy()
     for lane in range(LANES):
         if masked and not LIVE[lane]:
@@ -177,16 +190,19 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def atomic_case(name, bits, returns, apply, count=1, data=("v[8:9]",)):
+def atomic_listing(name, bits, returns, data=("v[8:9]",)):
+    to = ("v[16:17], " if bits == 64 else "v16, ") if returns else ""
+    operands = [d if bits == 64 else f"v{d[2:].split(':')[0]}" for d in data]
+    return f"{name} {to}v4, {', '.join(operands)}"
+
+
+def atomic_case(name, bits, returns, apply, data=("v[8:9]",)):
     """Runs an LDS atomic on a few places that lanes share; compares with numpy."""
     rng, lds, registers = draw(bits)
     size = bits // 8
     registers[:, 0] = at = rng.integers(0, 6, LANES).astype(np.uint32) * size
-    to = ("v[16:17], " if bits == 64 else "v16, ") if returns else ""
-    operands = [
-        d if bits == 64 else d[:-1].replace("v[", "v").split(":")[0] for d in data
-    ]
-    result = run(f"{name} {to}v4, {', '.join(operands)}", registers, lds=lds)
+    listing = atomic_listing(name, bits, returns, data)
+    result = run(listing, registers, lds=lds)
     want = lds.copy()
     for lane in range(LANES):
         raw = want[at[lane] : at[lane] + size]
@@ -207,13 +223,27 @@ def atomic_case(name, bits, returns, apply, count=1, data=("v[8:9]",)):
     np.testing.assert_array_equal(result.lds, want)
 
 
+def integer_name(op, bits, returns):
+    stem = op.split("_")[0]
+    return f"ds_{stem}_{'rtn_' if returns else ''}{INTEGERS[op][0]}{bits}"
+
+
+together(
+    (
+        atomic_listing(integer_name(*c), c[1], c[2])
+        for c in product(INTEGERS, [32, 64], [False, True])
+        if c[0] != "wrxchg" or c[2]
+    ),
+    lds=True,
+)
+
+
 @pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("op", INTEGERS)
 def test_integer_atomics(op, bits, returns):
     kind, apply = INTEGERS[op]
-    stem = op.split("_")[0]
-    if stem == "wrxchg" and not returns:
+    if op == "wrxchg" and not returns:
         pytest.skip("exchanges always return")
     if kind == "i":
         compare = apply
@@ -221,8 +251,7 @@ def test_integer_atomics(op, bits, returns):
         def apply(old, a):
             return compare(signed(old, bits), signed(a, bits))
 
-    name = f"ds_{stem}_{'rtn_' if returns else ''}{kind}{bits}"
-    atomic_case(name, bits, returns, apply)
+    atomic_case(integer_name(op, bits, returns), bits, returns, apply)
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -1,11 +1,13 @@
 """Global, flat, scratch, buffer and scalar memory instructions against numpy."""
 
+from itertools import product
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.hipsim.device import HipError
-from tests.hipsim.memory_case import FILL, LANES, LDS_BYTES, run
+from tests.hipsim.memory_case import FILL, LANES, LDS_BYTES, run, together
 
 SIZE = 8192
 LOADS = {
@@ -100,6 +102,23 @@ def run_at(listing, wide, at, registers, memory, **more):
     return run(listing, registers, memory, addresses=change, **more)
 
 
+def load_case(kind, name, masked):
+    size, _ = LOADS[name]
+    listing, wide = form(kind, name, registers_of(max(1, size // 4), 16), 128)
+    return (MASK if masked else "") + listing, wide
+
+
+def store_case(kind, name, masked):
+    size, _ = STORES[name]
+    listing, wide = form(kind, name, registers_of(max(1, size // 4), 8), 64)
+    return (MASK if masked else "") + listing, wide
+
+
+together(load_case(*c)[0] for c in product(KINDS, LOADS, [False, True]))
+together(store_case(*c)[0] for c in product(KINDS, STORES, [False, True]))
+together(form(*c, "v16", 0)[0] for c in product(KINDS, HALF_LOADS))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", LOADS)
 @pytest.mark.parametrize("masked", [False, True])
@@ -108,10 +127,8 @@ def test_loads(kind, name, masked):
     rng, memory, registers = draw(1)
     at = offsets(rng, size)
     dwords = max(1, size // 4)
-    listing, wide = form(kind, name, registers_of(dwords, 16), 128)
-    got = run_at(
-        (MASK if masked else "") + listing, wide, at, registers, memory
-    ).registers
+    listing, wide = load_case(kind, name, masked)
+    got = run_at(listing, wide, at, registers, memory).registers
     for lane in range(LANES):
         raw = memory[at[lane] + 128 : at[lane] + 128 + size]
         want = np.full(4, FILL, np.uint32)
@@ -145,8 +162,8 @@ def test_stores(kind, name, masked):
     size, skip = STORES[name]
     rng, memory, registers = draw(3)
     at = offsets(rng, size)
-    listing, wide = form(kind, name, registers_of(max(1, size // 4), 8), 64)
-    result = run_at((MASK if masked else "") + listing, wide, at, registers, memory)
+    listing, wide = store_case(kind, name, masked)
+    result = run_at(listing, wide, at, registers, memory)
     want = memory.copy()
     for lane in range(LANES):
         if masked and not LIVE[lane]:
@@ -261,6 +278,20 @@ def atomic_listing(kind, name, data, returns):
     return f"global_atomic_{name} {to}v4, {data}, s[8:9]{sc0}", False
 
 
+def integer_atomic(name, kind, bits, returns):
+    full = name + ("_x2" if bits == 64 else "")
+    listing, wide = atomic_listing(kind, full, registers_of(bits // 32, 8), returns)
+    if kind == "buffer" and returns:
+        listing += "\n s_waitcnt vmcnt(0)\n v_mov_b32 v16, v8\n v_mov_b32 v17, v9"
+    return listing, wide
+
+
+together(
+    integer_atomic(*c)[0]
+    for c in product(ATOMICS, ["global", "flat", "buffer"], [32, 64], [False, True])
+)
+
+
 @pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("kind", ["global", "flat", "buffer"])
@@ -269,13 +300,7 @@ def test_integer_atomics(name, kind, bits, returns):
     rng, memory, registers = draw(7)
     size = bits // 8
     at = rng.integers(0, 6, LANES).astype(np.uint32) * size
-    full = name + ("_x2" if bits == 64 else "")
-    listing, wide = atomic_listing(kind, full, registers_of(size // 4, 8), returns)
-    if kind == "buffer" and returns:
-        first = registers_of(size // 4, 8)
-        listing += (
-            f"\n s_waitcnt vmcnt(0)\n v_mov_b32 v16, v8\n v_mov_b32 v17, v9 ; {first}"
-        )
+    listing, wide = integer_atomic(name, kind, bits, returns)
     result = run_at(listing, wide, at, registers, memory)
     want = memory.copy()
     for lane in range(LANES):
@@ -325,6 +350,14 @@ FLOATS = {
 }
 
 
+def float_atomic(kind, name):
+    size = 8 if "f64" in name else 4
+    return atomic_listing(kind, name, registers_of(size // 4, 8), False)
+
+
+together(float_atomic(*c)[0] for c in product(["global", "flat", "buffer"], FLOATS))
+
+
 @pytest.mark.parametrize("kind", ["global", "flat", "buffer"])
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_atomics(kind, name):
@@ -334,7 +367,7 @@ def test_float_atomics(kind, name):
     values = rng.standard_normal((LANES, size // dtype.itemsize)).astype(dtype)
     registers = np.zeros((LANES, 12), np.uint32)
     registers[:, 4 : 4 + size // 4] = values.view(np.uint32).reshape(LANES, -1)
-    listing, wide = atomic_listing(kind, name, registers_of(size // 4, 8), False)
+    listing, wide = float_atomic(kind, name)
     at = np.zeros(LANES, np.uint32)
     result = run_at(listing, wide, at, registers, np.zeros(SIZE, np.uint8))
     want = np.zeros(values.shape[1], dtype)

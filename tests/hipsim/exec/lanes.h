@@ -88,7 +88,7 @@ inline float flush_half(float x) { return std::fabs(x) < 0x1p-14f ? std::copysig
 template <typename T>
 T clamp_unit(T x, bool dx10) {
   if (std::isnan(x)) return dx10 ? T{0} : x;
-  return x < T{0} ? T{0} : x > T{1} ? T{1} : x;
+  return x <= T{0} ? T{0} : x > T{1} ? T{1} : x;
 }
 
 // omod acts only where output denormals are flushed.

@@ -216,7 +216,8 @@ float bf16_high(u32 x) { return bits_as<float>(x & 0xffff0000); }
 float half_low(u32 x) { return HalfToFloat(static_cast<uint16_t>(x)); }
 float half_high(u32 x) { return HalfToFloat(static_cast<uint16_t>(x >> 16)); }
 
-template <typename Addend, auto kLow, auto kHigh>
+// The addend comes first, or last of all.
+template <typename Addend, auto kLow, auto kHigh, bool kAddendFirst = true>
 void float_dot(Wave& wave, const Instruction& in) {
   Context c(wave, in);
   Lanes<u32> a, b;
@@ -224,8 +225,10 @@ void float_dot(Wave& wave, const Instruction& in) {
   load_signed_pair(c, 0, a);
   load_signed_pair(c, 1, b);
   Load<Addend>::run(c, 2, sum);
-  for (int l = 0; l < kLanes; ++l)
-    sum[l] = kHigh(a[l]) * kHigh(b[l]) + (kLow(a[l]) * kLow(b[l]) + sum[l]);
+  for (int l = 0; l < kLanes; ++l) {
+    const float low = kLow(a[l]) * kLow(b[l]), high = kHigh(a[l]) * kHigh(b[l]);
+    sum[l] = kAddendFirst ? (sum[l] + low) + high : (low + high) + sum[l];
+  }
   F32::store(c, sum);
 }
 
@@ -301,7 +304,7 @@ OperationTable packed_others() {
       {"v_fma_mixlo_f16", mixed_fma<Mix::kLow>},
       {"v_fma_mixhi_f16", mixed_fma<Mix::kHigh>},
       {"v_dot2_f32_f16", float_dot<F32, half_low, half_high>},
-      {"v_dot2_f32_bf16", float_dot<F32, bf16_low, bf16_high>},
+      {"v_dot2_f32_bf16", float_dot<F32, bf16_low, bf16_high, false>},
       {"v_dot2c_f32_f16", float_dot<Old<F32>, half_low, half_high>},
       {"v_dot2c_f32_bf16", float_dot<Old<F32>, bf16_low, bf16_high>},
       {"v_dot2_i32_i16", integer_dot<SatI32, I32, 16, true>()},

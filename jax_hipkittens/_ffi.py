@@ -148,9 +148,11 @@ def _load() -> Status:
     except ImportError as error:
         return Status(
             None,
-            f"the extension module {_EXTENSION} cannot be loaded ({error}); a source "
-            "checkout in the current folder hides an installed package, and gets its "
-            "own extension by: pip install --editable .",
+            f"the extension module {_EXTENSION} cannot be loaded ({error}); where a "
+            "source checkout in the current folder hides the installed package, start "
+            "Python in another folder",
+            None,
+            _runtime_version(),
         )
     built = tuple(extension.ffi_api_version())
     runtime = _runtime_version()

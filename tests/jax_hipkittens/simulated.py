@@ -83,7 +83,8 @@ def check_runs_repeat():
 def check_f32():
     """By sums of bf16 products, as accurate as f32 ones; mixed operands too."""
     before = launches()
-    test_matmul.assert_right(*draw(6, "float32", (70, 300), (300, 65), (65,)), "silu")
+    test_matmul.assert_right(*draw(6, "float32", (70, 90), (90, 50), (50,)), "silu")
+    test_matmul.assert_right(*draw(6, "float32", (3, 40, 300), (3, 300, 65)))
     assert launches() > before
     big = np.array([[3.4e38, 1.0, -1e-30]], np.float32)
     one = np.eye(3, dtype=np.float32)
@@ -106,7 +107,12 @@ def check_ops_without_kernels():
         )
 
 
-def expect(message, call, kind=jax.errors.JaxRuntimeError):
+# What a handler's error becomes in Python; jit's short way to a compiled program makes
+# it a ValueError.
+RUNTIME = jax.errors.JaxRuntimeError, ValueError
+
+
+def expect(message, call, kind=RUNTIME):
     try:
         jax.block_until_ready(call())
     except kind as error:
@@ -139,7 +145,7 @@ def check_failures():
 def check_statistics():
     multiply()
     found = json.loads(simulator().hipsim_statistics())
-    assert found["lds"]["conflict_cycles"] == 0, found
+    assert found["lds_cycles"] > 0 and found["lds_conflict_cycles"] == 0, found
 
 
 CHECKS: dict[str, Any] = {

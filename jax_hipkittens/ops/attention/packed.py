@@ -51,9 +51,11 @@ def attention_varlen(
     """
     op = "attention_varlen"
     _require_known(op, options)
-    arrays = [_checks.as_array(op, n, x) for n, x in (("query", query), ("key", key))]
-    for name, array in zip(("query", "key"), arrays, strict=True):
-        _checks.rank(op, name, array, ("TND",))
+    given_arrays = {"query": query, "key": key, "value": value}
+    arrays = [_checks.as_array(op, name, x) for name, x in given_arrays.items()]
+    layouts = ("TND",), ("SKD",), ("SKE",)
+    for name, array, layout in zip(given_arrays, arrays, layouts, strict=True):
+        _checks.rank(op, name, array, layout)
     for name in ("segment_ids", "positions", "seq_lengths"):
         given = [f"{side}_{name}" for side in ("query", "key_value")]
         _refuse(op, options, given, "the sequences' bounds say it already")
@@ -169,7 +171,9 @@ def attention_decode(
     fixed = ["is_causal", "causal_alignment", "query_seq_lengths"]
     fixed += ["key_value_seq_lengths", "query_positions", "key_value_positions"]
     _refuse(op, options, fixed, "queries are the last tokens")
-    _require_lengths(op, lengths, _checks.as_array(op, "query", query))
+    tokens = _checks.as_array(op, "query", query)
+    _checks.rank(op, "query", tokens, ("BTND",))
+    _require_lengths(op, lengths, tokens)
     return attention(
         *(query, key_cache, value_cache),
         is_causal=True,

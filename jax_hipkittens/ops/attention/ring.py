@@ -470,7 +470,14 @@ def _spec(
     }
     names = [name for axes in sides.values() for name in _names(axes)]
     unknown = [name for name in names if name not in mesh.shape]
-    if unknown or len(set(names)) < len(names) or not _names(axis_name):
+    if unknown:
+        raise _checks.mistake(
+            op,
+            f"axes of the mesh, which has {tuple(mesh.shape)}",
+            ", ".join(f"{side}={axes!r}" for side, axes in sides.items()),
+            "name axes that it has",
+        )
+    if len(set(names)) < len(names) or not _names(axis_name):
         raise _checks.mistake(
             op,
             f"axis_name, batch_axes and head_axes to be different axes of the mesh, "
@@ -510,7 +517,8 @@ def _require_divisible(
             raise _checks.mistake(
                 op,
                 f"{name} with {letters[i]} a multiple of {parts}, as the mesh axes "
-                f"{axes!r} split it" + (' in order="zigzag"' if i == 1 else ""),
+                f"{axes!r} split it"
+                + (' in order="zigzag"' if i == 1 and order == "zigzag" else ""),
                 _checks.describe(array),
                 "pad it, or split it over fewer devices",
             )

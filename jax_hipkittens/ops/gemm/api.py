@@ -182,8 +182,10 @@ def _precision(op: str, precision: Any) -> Any:
     """``precision`` as None, members of jax.lax.Precision, or whatever else it is."""
     if isinstance(precision, (tuple, list)):
         return tuple(_precision(op, each) for each in precision)
-    if not isinstance(precision, str):
+    if precision is None or _is_algorithm(precision):
         return precision
+    if not isinstance(precision, str):
+        raise _not_a_precision(op, precision)
     try:
         return jax.lax.Precision(precision)
     except ValueError:
@@ -194,12 +196,23 @@ def _algorithm(op: str, name: str) -> Any:
     try:
         return jax.lax.DotAlgorithmPreset[name]
     except KeyError as error:
-        raise _checks.mistake(
-            op,
-            "precision to be a jax.lax.Precision or a dot algorithm",
-            repr(name),
-            "leave it out: HK kernels multiply exactly",
-        ) from error
+        raise _not_a_precision(op, name) from error
+
+
+_ALGORITHMS = jax.lax.DotAlgorithm, jax.lax.DotAlgorithmPreset
+
+
+def _is_algorithm(precision: Any) -> bool:
+    return isinstance(precision, (jax.lax.Precision, *_ALGORITHMS))
+
+
+def _not_a_precision(op: str, precision: Any) -> ValueError:
+    return _checks.mistake(
+        op,
+        "precision to be a jax.lax.Precision or a dot algorithm",
+        repr(precision),
+        "leave it out: HK kernels multiply exactly",
+    )
 
 
 def _result_dtype(op: str, dtype: DTypeLike | None, like: jax.Array) -> np.dtype[Any]:

@@ -217,3 +217,11 @@ def test_unknown_options():
         hk.attention_decode(query, key, value, [1, 2], causal=True)
     with pytest.raises(ValueError, match=r"^attention_varlen: .* but received causal;"):
         hk.attention_varlen(query[0], key[0], value[0], [0, 1], causal=True)
+
+
+def test_ranks():
+    query, key, value = decode_inputs(1)
+    with pytest.raises(ValueError, match=r"^attention_decode: .* layout BTND"):
+        hk.attention_decode(query[0], key[0], value[0], [1])
+    with pytest.raises(ValueError, match=r"^attention_varlen: .* layout SKE"):
+        hk.attention_varlen(query[0], key[0], value, [0, 1])

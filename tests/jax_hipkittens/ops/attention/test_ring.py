@@ -61,7 +61,7 @@ def test_one_device_is_attention(order, kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(axis_name="heads"), r"different axes of the mesh.*axis_name='heads'"),
+        (dict(axis_name="heads"), r"axes of the mesh, which has .*axis_name='heads'"),
         (dict(head_axes="tokens"), r"different axes of the mesh.*head_axes='tokens'"),
         (dict(order="zigzag"), r"query with T a multiple of 2.*float32\[1,3,2,4\]"),
         (dict(order="random"), r"order to be one of 'contiguous', 'zigzag'.*'random'"),

@@ -30,6 +30,7 @@ A, B, BIAS = draw(0, "float32", (3, 4), (4, 5), (5,))
         ((A, B[:, 0]), dict(bias=BIAS[:1]), "no bias with a vector b"),
         ((A, B), dict(activation="relu"), "'gelu_exact', 'silu', but received 'relu'"),
         ((A, B), dict(precision="exact"), "precision .* but received 'exact'"),
+        ((A, B), dict(precision=3), "precision to be a jax.lax.Pre.* but received 3"),
         ((A, B), dict(preferred_element_type="zzz"), "to be a dtype, .* 'zzz'"),
         ((A, B), dict(activation=["silu"]), "activation to be one of"),
         ((A, B), dict(preferred_element_type=int), "preferred_element_type"),

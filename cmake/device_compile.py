@@ -30,6 +30,8 @@ ALLOWED_TO_SPILL: frozenset[str] = frozenset()
 OLDEST_CLANG = 20
 FLAGS = [
     "-std=c++20",
+    # The form of code objects that every ROCm from 5.5 on loads.
+    "-mcode-object-version=5",
     "-O3",
     "-ffreestanding",
     "-nostdinc",

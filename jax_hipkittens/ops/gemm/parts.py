@@ -27,16 +27,25 @@ def pairs(
     """
     (x, x_axis), (y, y_axis) = left, right
     x_parts, y_parts = split(x), split(y)
+    most = max(len(x_parts), len(y_parts))
     chosen = [
-        (i, j)
-        for i in range(len(x_parts))
-        for j in range(len(y_parts))
-        if i + j < max(len(x_parts), len(y_parts))
+        (i, total - i)
+        for total in reversed(range(most))  # Small products are summed first.
+        for i in range(total + 1)
+        if i < len(x_parts) and total - i < len(y_parts)
     ]
     return (
-        jnp.stack([x_parts[i] for i, _ in chosen], x_axis),
-        jnp.stack([y_parts[j] for _, j in chosen], y_axis),
+        jnp.stack([_part(x_parts, i, alone=j == 0) for i, j in chosen], x_axis),
+        jnp.stack([_part(y_parts, j, alone=i == 0) for i, j in chosen], y_axis),
     )
+
+
+def _part(parts: list[jax.Array], i: int, alone: bool) -> jax.Array:
+    """Infinities and NaN meet the other operand's first part alone: the rest may be 0."""
+    part = parts[i]
+    if i > 0 or alone:
+        return part
+    return jnp.where(jnp.isfinite(part), part, 0)
 
 
 def split(x: jax.Array) -> list[jax.Array]:

@@ -99,8 +99,8 @@ class Listings:
         """Adds a listing; bit 0 of ``mode``: denormals are flushed."""
         self.numbers.setdefault((listing, mode), len(self.numbers))
 
-    def assemble(self) -> None:
-        """Builds the code object."""
+    def kernels(self) -> list[Kernel]:
+        """Returns a kernel for each listing."""
         prologue = _PROLOGUE.replace(
             "  s_mov_b64 vcc, {mask:#x}\n", immediate(MASK, "vcc")
         ).replace("  s_mov_b64 s[28:29], {mask:#x}\n", immediate(MASK, "s[28:29]"))
@@ -121,8 +121,12 @@ class Listings:
                     descriptor=denormals,
                 )
             )
+        return kernels
+
+    def assemble(self) -> None:
+        """Builds the code object."""
         with device.options(arch=self.target):
-            self.module = device.Module(assemble(kernels, self.target))
+            self.module = device.Module(assemble(self.kernels(), self.target))
 
     @functools.cached_property
     def buffers(self) -> tuple[device.Array, device.Array]:

@@ -1101,7 +1101,7 @@ def check_write_lane(records, registers):
 @special_case("v_swap_b32", "v_swap_b32 v10, v4")
 def check_swap(records, registers):
     got = np.stack([registers.vector[:, 0], registers.source[:, 0]])
-    want = records[:, [6, 0]].T
+    want = records[:, [0, 6]].T
     return (got == want).all(axis=0), want
 
 

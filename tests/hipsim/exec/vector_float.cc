@@ -116,12 +116,10 @@ struct DivisionLimits;
 template <>
 struct DivisionLimits<float> {
   static constexpr int kFarApart = 96, kTiny = 23, kScale = 64, kUnderflow = -150;
-  static constexpr int kRepair = 32;
 };
 template <>
 struct DivisionLimits<double> {
   static constexpr int kFarApart = 768, kTiny = 53, kScale = 128, kUnderflow = -1075;
-  static constexpr int kRepair = 64;
 };
 
 struct Scaled {
@@ -141,7 +139,7 @@ Scaled scale_for_division(T x, T denominator, T numerator) {
   if (biased_exponent(numerator) - biased_exponent(denominator) >= Limits::kFarApart)
     return {is_denominator ? up : x, true};
   if (is_denormal(denominator)) return {up, false};
-  if (small_inverse && small_quotient) return {is_denominator ? up : x, true};
+  if (small_inverse && small_quotient) return {is_denominator ? down : x, true};
   if (small_inverse) return {down, false};
   if (small_quotient) return {is_numerator ? up : x, true};
   if (biased_exponent(numerator) <= Limits::kTiny) return {up, false};
@@ -166,10 +164,11 @@ void division_scale(Wave& wave, const Instruction& in) {
   store_mask(c, in.sdst, repair);
 }
 
-// fma, scaled back in the lanes that VCC names.
+// fma, scaled back in the lanes that VCC names: up where the quotient is large, else down.
 template <typename Tag>
 void division_fmas(Wave& wave, const Instruction& in) {
   using T = typename Tag::Value;
+  using Limits = DivisionLimits<T>;
   Context c(wave, in);
   Lanes<T> a, b, addend;
   Load<Tag>::run(c, 0, a);
@@ -180,7 +179,8 @@ void division_fmas(Wave& wave, const Instruction& in) {
   RoundingScope rounding(wave.mode, Tag::kRounding);
   for (int l = 0; l < kLanes; ++l) {
     const T value = std::fma(a[l], b[l], addend[l]);
-    a[l] = vcc >> l & 1 ? std::ldexp(value, DivisionLimits<T>::kRepair) : value;
+    const int repair = std::fabs(addend[l]) >= 2 ? Limits::kScale : -Limits::kScale;
+    a[l] = vcc >> l & 1 ? std::ldexp(value, repair) : value;
   }
   Tag::store(c, a);
 }

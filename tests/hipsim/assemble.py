@@ -146,15 +146,25 @@ def _zig() -> str:
 @functools.cache
 def assemble_source(text: str, target: str) -> bytes:
     """Assembles and links a whole source file; returns the code object."""
+    return _build(text, target, ["-x", "assembler"])
+
+
+@functools.cache
+def compile_source(text: str, target: str) -> bytes:
+    """Compiles a file of freestanding C++ to a code object."""
+    flags = ["-std=c++20", "-O2", "-ffreestanding", "-nostdinc", "-nostdinc++"]
+    return _build(text, target, ["-x", "c++", *flags, "-ffp-contract=off"])
+
+
+def _build(text: str, target: str, flags: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        listing = Path(folder) / "kernel.s"
+        listing = Path(folder) / "kernel.in"
         listing.write_text(text)
         objects, code = listing.with_suffix(".o"), listing.with_suffix(".co")
-        zig = [_zig()]
         triple = ["--target=amdgcn-amd-amdhsa", f"-mcpu={target}"]
         commands = [
-            [*zig, "clang", *triple, "-x", "assembler", "-c", listing, "-o", objects],
-            [*zig, "ld.lld", "-shared", objects, "-o", code],
+            [_zig(), "clang", *triple, *flags, "-c", listing, "-o", objects],
+            [_zig(), "ld.lld", "-shared", objects, "-o", code],
         ]
         for command in commands:
             done = subprocess.run(command, capture_output=True, text=True, check=False)

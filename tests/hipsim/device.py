@@ -151,8 +151,10 @@ class Array:
             self.address = 0
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):
+        try:
             self.free()
+        except Exception:  # At the interpreter's end, the module's names are gone.
+            pass
 
 
 class Module:

@@ -56,7 +56,7 @@ std::string Hazards::Check(const Instruction& i, const Facts& facts, uint64_t no
                            Chip chip) const {
   now += kStart;
   std::string found;
-  if ((facts.traits & kTraitMfma) != 0) found = CheckMatrix(i, facts, now, chip);
+  if ((facts.traits & kTraitMfma) != 0) found = CheckMatrix(i, now, chip);
   if (found.empty() && (facts.traits & (kTraitValu | kTraitMfma | kTraitMemory)) != 0) {
     found = CheckVector(i, facts, now, chip);
   }
@@ -65,8 +65,7 @@ std::string Hazards::Check(const Instruction& i, const Facts& facts, uint64_t no
 }
 
 // Reads of an MFMA's A, B and C that an earlier MFMA wrote.
-std::string Hazards::CheckMatrix(const Instruction& i, const Facts& facts, uint64_t now,
-                                 Chip chip) const {
+std::string Hazards::CheckMatrix(const Instruction& i, uint64_t now, Chip chip) const {
   if (now - any_mfma_ > kLongest) return {};
   const bool gfx950 = chip == Chip::kGfx950;
   for (size_t s = 0; s < i.src.size(); ++s) {
@@ -77,8 +76,7 @@ std::string Hazards::CheckMatrix(const Instruction& i, const Facts& facts, uint6
       const auto kind = static_cast<MatrixKind>(times.mfma_kind);
       uint64_t needed = ResultUse(kind, times.mfma_passes, gfx950, false);
       if (s == 2) {
-        const bool same = operand.index == times.mfma_first && operand.dwords == times.mfma_count &&
-                          i.passes == times.mfma_passes && kind == KindOf(facts);
+        const bool same = operand.index == times.mfma_first && operand.dwords == times.mfma_count;
         const uint64_t full =
             kind == kDouble ? (times.mfma_passes <= 4 ? 4 : 0) : (times.mfma_passes <= 2 ? 2 : 0);
         needed = same ? full : ResultToC(kind, times.mfma_passes, gfx950);
@@ -247,6 +245,7 @@ void Hazards::RecordWrites(const Instruction& i, const Facts& facts, uint64_t no
       times.mfma_kind = KindOf(facts);
     }
     const Operand& c = i.src[2];
+    if (KindOf(facts) != kXdl) return;  // Only the XDL unit reads C late.
     for (int r = c.index; c.kind == OperandKind::kVector && r < c.index + c.dwords; ++r) {
       vector_[r].mfma_read = now;
       vector_[r].read_passes = i.passes;

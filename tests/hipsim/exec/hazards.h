@@ -38,7 +38,7 @@ class Hazards {
   };
   struct Need;
 
-  std::string CheckMatrix(const Instruction& i, const Facts& facts, uint64_t now, Chip chip) const;
+  std::string CheckMatrix(const Instruction& i, uint64_t now, Chip chip) const;
   std::string CheckVector(const Instruction& i, const Facts& facts, uint64_t now, Chip chip) const;
   std::string CheckVectorRead(int r, const Facts& facts, uint64_t now, Chip chip) const;
   std::string CheckVectorWrite(int r, const Facts& facts, uint64_t now, Chip chip) const;

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 _COUNTS = {"float32": 3, "float16": 2, "bfloat16": 1}
+_KEPT = 3  # Part i of one times part j of the other is below 2^-8(i + j) of the whole.
 
 
 def pairs(
@@ -27,10 +28,9 @@ def pairs(
     """
     (x, x_axis), (y, y_axis) = left, right
     x_parts, y_parts = split(x), split(y)
-    most = max(len(x_parts), len(y_parts))
     chosen = [
         (i, total - i)
-        for total in reversed(range(most))  # Small products are summed first.
+        for total in reversed(range(_KEPT))  # Small products are summed first.
         for i in range(total + 1)
         if i < len(x_parts) and total - i < len(y_parts)
     ]
@@ -41,7 +41,7 @@ def pairs(
 
 
 def _part(parts: list[jax.Array], i: int, alone: bool) -> jax.Array:
-    """Infinities and NaN meet the other operand's first part alone: the rest may be 0."""
+    """Infinities and NaN meet the other's first part alone: its rest may be 0."""
     part = parts[i]
     if i > 0 or alone:
         return part

@@ -112,19 +112,23 @@ HK_INLINE i16x4 load_local_transposed(uint32_t address) {
   return __builtin_amdgcn_ds_read_tr16_b64_v4i16(reinterpret_cast<local<i16x4>*>(address));
 }
 
-// 16 bytes a lane from the window's base + offset to LDS at base + constant + 16 lane, zeros for
-// lanes outside of the window. base is wave-uniform. In assembly because the compiler, given the
-// built-in, would wait for all of these in flight before any read of LDS: it cannot tell the parts
-// of LDS apart. So it counts none of them, and the schedule waits by wait_memory and a barrier. The
-// scalar write of m0 needs one wait state before the load, which s_nop 0 is.
-template <int constant>
-HK_INLINE void load_to_local(u32x4 descriptor, uint32_t offset, uint32_t base) {
+// 16 bytes a lane from the window's base + first to LDS at base + constant + 16 lane, zeros for
+// lanes outside of the window; and as much from base + second to `apart` bytes behind that. base is
+// wave-uniform. In assembly because the compiler, given the built-in, would wait for all of these
+// in flight before any read of LDS: it cannot tell the parts of LDS apart. So it counts none of
+// them, and the schedule waits by wait_memory and a barrier. A scalar write of m0 needs one wait
+// state before the load, which s_nop 0 is.
+template <int constant, int apart>
+HK_INLINE void load_to_local(u32x4 descriptor, uint32_t first, uint32_t second, uint32_t base) {
   asm volatile(
-      "s_add_u32 m0, %0, %3\n\t"
+      "s_add_u32 m0, %0, %4\n\t"
       "s_nop 0\n\t"
-      "buffer_load_dwordx4 %1, %2, 0 offen lds"
+      "buffer_load_dwordx4 %1, %3, 0 offen lds\n\t"
+      "s_add_u32 m0, %0, %5\n\t"
+      "s_nop 0\n\t"
+      "buffer_load_dwordx4 %2, %3, 0 offen lds"
       :
-      : "s"(base), "v"(offset), "s"(descriptor), "i"(constant)
+      : "s"(base), "v"(first), "v"(second), "s"(descriptor), "i"(constant), "i"(constant + apart)
       : "memory", "m0", "scc");
 }
 #endif

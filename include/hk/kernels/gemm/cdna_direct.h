@@ -44,6 +44,7 @@ using tile_order =
 template <class Order, int R, int waves>
 struct tile_offsets {
   static constexpr int loads = R * cdna::depth * 2 / (1024 * waves);
+  static_assert(loads % 2 == 0, "loads come in pairs");
   uint32_t at[loads];
 
   // Terms before `pad` do not exist.
@@ -65,14 +66,16 @@ struct tile_offsets {
   // Loads to LDS at base + constant, where base has the wave's 1024 w in it.
   template <int constant>
   HK_INLINE void load(u32x4 descriptor, uint32_t base) const {
-    load_each<constant>(descriptor, base, std::make_integer_sequence<int, loads>{});
+    load_each<constant>(descriptor, base, std::make_integer_sequence<int, loads / 2>{});
   }
 
  private:
   template <int constant, int... q>
   HK_INLINE void load_each(u32x4 descriptor, uint32_t base,
                            std::integer_sequence<int, q...>) const {
-    (load_to_local<constant + q*(waves * 1024)>(descriptor, at[q], base), ...);
+    constexpr int apart = waves * 1024;
+    (load_to_local<constant + q * 2 * apart, apart>(descriptor, at[2 * q], at[2 * q + 1], base),
+     ...);
   }
 };
 
@@ -90,18 +93,17 @@ class step_window {
 
   HK_INLINE u32x4 words() const { return words_; }
 
-  // Goes to the next step, or stays with a window of no bytes.
+  // Goes to the next step; one that does not exist has a window of no bytes, as have all behind it.
   HK_INLINE void advance(bool exists) {
-    if (!exists) {
-      words_.z = 0;
-      return;
-    }
     const uint64_t low = words_.x, high = words_.y;
     const uint64_t base = (high << 32 | low) + step_;
     words_.x = static_cast<uint32_t>(base);
     words_.y = static_cast<uint32_t>(base >> 32);
-    words_.z = longest_window;
+    words_.z = exists ? longest_window : 0;
   }
+
+  // Goes to a step without terms; the next advance goes to the one behind the present.
+  HK_INLINE void pause() { words_.z = 0; }
 
  private:
   u32x4 words_;

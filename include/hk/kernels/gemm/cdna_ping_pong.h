@@ -109,8 +109,13 @@ class ping_pong {
     load_b<0, 1>(b_[1]);
     load_a<0, 1>(a_[1]);
     set_offsets(0);
-    from_a_.advance(!skips_);
-    from_b_.advance(!skips_);
+    if (skips_) {
+      from_a_.pause();
+      from_b_.pause();
+    } else {
+      from_a_.advance(true);
+      from_b_.advance(true);
+    }
     load_a<1, 0>(a_[0]);
     load_b<1, 0>(b_[0]);
     wait_memory<8>();

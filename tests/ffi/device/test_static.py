@@ -75,7 +75,7 @@ def test_the_ping_pong_does_nothing_but_move_and_multiply(dtype, layout):
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_little_is_issued_beside_the_products_of_a_ping_pong(dtype):
-    """One wave issues one instruction a pass; the best known schedule has 186 others."""
+    """A wave issues one instruction a pass; the best known schedule has 186 others."""
     counts = kernels_of("gfx950")[f"gemm_pingpong_256x256_{dtype}_nt"].counts
     assert sum(counts.values()) - counts["mfma"] <= 175
 

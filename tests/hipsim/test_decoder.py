@@ -61,7 +61,9 @@ def candidates(f: Fields):
         yield words(0x30 << 26 | op << 18 | 1 << 17 | f.s() << 6 | f.s() // 2, 16)
         yield words(0x3F << 25 | f.v() << 17 | op << 9 | 256 + f.v())
         yield words(0x3E << 25 | op << 17 | f.v() << 9 | 256 + f.v())
-        yield words(0x36 << 26 | op << 17 | 8, f.v() | f.v() << 8 | f.v() << 16 | f.v() << 24)
+        yield words(
+            0x36 << 26 | op << 17 | 8, f.v() | f.v() << 8 | f.v() << 16 | f.v() << 24
+        )
     for op in range(96):
         yield words(2 << 30 | op << 23 | f.s() << 16 | f.s() << 8 | f.s())
     for op in range(128):
@@ -70,7 +72,9 @@ def candidates(f: Fields):
         for segment in range(3):
             low = 0x37 << 26 | op << 18 | segment << 14 | (segment == 1) << 13
             yield words(low | 16, f.v() | f.v() << 8 | 0x7F << 16 | f.v() << 24)
-        yield words(0x38 << 26 | op << 18 | 1 << 12, f.v() | f.v() << 8 | 4 << 16 | f.s() << 24)
+        yield words(
+            0x38 << 26 | op << 18 | 1 << 12, f.v() | f.v() << 8 | 4 << 16 | f.s() << 24
+        )
         yield words(*packed(op, f))
     for op in range(28):
         yield words(0xB << 28 | op << 23 | f.s() << 16 | 0x801, 0x12345678)
@@ -88,7 +92,10 @@ def candidates(f: Fields):
 
 def vop3(op: int, f: Fields) -> tuple[int, int]:
     """VOP3 with the operands that an opcode has: as many as it reads."""
-    plain = 0x34 << 26 | op << 16 | f.s(), (256 + f.v()) | (256 + f.v()) << 9 | (256 + f.v()) << 18
+    plain = (
+        0x34 << 26 | op << 16 | f.s(),
+        (256 + f.v()) | (256 + f.v()) << 9 | (256 + f.v()) << 18,
+    )
     return plain
 
 
@@ -98,12 +105,22 @@ def packed(op: int, f: Fields) -> tuple[int, int]:
     return 0x1A7 << 23 | op << 16 | 128 | 1 << 14, sources | 3 << 27
 
 
-def assembled(lines: list[str], target: str, folder: Path) -> tuple[dict[int, str], bytes]:
+def assembled(
+    lines: list[str], target: str, folder: Path
+) -> tuple[dict[int, str], bytes]:
     """Assembles lines; returns the errors by line, and .text if there are none."""
     source, result = folder / "all.s", folder / "all.o"
     source.write_text("\n".join(lines) + "\n")
     command = [_zig(), "clang", "--target=amdgcn-amd-amdhsa", f"-mcpu={target}"]
-    command += ["-c", "-x", "assembler", "-ferror-limit=0", str(source), "-o", str(result)]
+    command += [
+        "-c",
+        "-x",
+        "assembler",
+        "-ferror-limit=0",
+        str(source),
+        "-o",
+        str(result),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     errors = {
         int(number) - 1: message
@@ -114,8 +131,13 @@ def assembled(lines: list[str], target: str, folder: Path) -> tuple[dict[int, st
 
 def text_section(image: bytes) -> bytes:
     """The executable section of an ELF file."""
-    offset, count = struct.unpack_from("<Q", image, 40)[0], struct.unpack_from("<H", image, 60)[0]
-    sections = [struct.unpack_from("<IIQQQQ", image, offset + 64 * i) for i in range(count)]
+    offset, count = (
+        struct.unpack_from("<Q", image, 40)[0],
+        struct.unpack_from("<H", image, 60)[0],
+    )
+    sections = [
+        struct.unpack_from("<IIQQQQ", image, offset + 64 * i) for i in range(count)
+    ]
     parts = [image[s[4] : s[4] + s[5]] for s in sections if s[1] == 1 and s[2] & 4]
     return max(parts, key=len)
 
@@ -180,7 +202,10 @@ def instructions(code: bytes, target: str):
         at += abs(size)
 
 
-NAMES = {"v_accvgpr_read_b32": "v_accvgpr_read", "v_accvgpr_write_b32": "v_accvgpr_write"}
+NAMES = {
+    "v_accvgpr_read_b32": "v_accvgpr_read",
+    "v_accvgpr_write_b32": "v_accvgpr_write",
+}
 NAMES |= {"v_fma_mix_f32": "v_mad_mix_f32", "v_fma_mixlo_f16": "v_mad_mixlo_f16"}
 NAMES |= {"v_fma_mixhi_f16": "v_mad_mixhi_f16"}
 
@@ -204,7 +229,9 @@ def test_agrees_with_tinygrad(target):
             continue
         theirs = re.sub(r"_e(32|64)$", "", other.op.name.lower())
         assert NAMES.get(name, name) == theirs, window.hex()
-        if "lit" not in type(other).__name__.lower() and 255 not in literal_fields(window):
+        if "lit" not in type(other).__name__.lower() and 255 not in literal_fields(
+            window
+        ):
             assert size == other.size(), (window.hex(), name)
         checked += 1
     assert checked > 2000

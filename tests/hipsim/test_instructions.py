@@ -1186,7 +1186,7 @@ def division_case(kind: str, name: str) -> None:
             want = a / b
         n = WIDTH.get(kind, 1)
         got = np.ascontiguousarray(registers.vector[:, :n]).view(want.dtype)[:, 0]
-        return same(got, want), want
+        return same(got, want, int(kind == "d")), want
 
     text = _DIVIDE.format(t=name, **names)
     CASES.append(Case(f"division {name}", text, check, kind * 2))

@@ -205,10 +205,10 @@ Elements elements_of(const Wave& wave, const Operand& operand, Element element, 
   return elements;
 }
 
-// k of a lane group's element. Long 8-bit rows come as two chunks of 16.
+// k of a lane group's element. The 8-bit rows of f8f6f4 come as two runs of 16.
 int k_of(const Shape& shape, int group, int groups, int e, int bits) {
   const int each = shape.k / groups;
-  if (bits == 8 && each == 32) return 16 * groups * (e / 16) + 16 * group + e % 16;
+  if (bits == 8 && shape.a == Element::kByFormat) return 16 * groups * (e / 16) + 16 * group + e % 16;
   return group * each + e;
 }
 

@@ -164,6 +164,10 @@ void division_scale(Wave& wave, const Instruction& in) {
   store_mask(c, in.sdst, repair);
 }
 
+// Wider than the result where a wider type exists, so that scaling rounds once.
+double wide_fma(float a, float b, float c) { return std::fma(double{a}, double{b}, double{c}); }
+double wide_fma(double a, double b, double c) { return std::fma(a, b, c); }
+
 // fma, scaled back in the lanes that VCC names: up where the quotient is large, else down.
 template <typename Tag>
 void division_fmas(Wave& wave, const Instruction& in) {
@@ -178,9 +182,10 @@ void division_fmas(Wave& wave, const Instruction& in) {
   const u64 vcc = wave.vcc();
   RoundingScope rounding(wave.mode, Tag::kRounding);
   for (int l = 0; l < kLanes; ++l) {
-    const T value = std::fma(a[l], b[l], addend[l]);
+    const T plain = std::fma(a[l], b[l], addend[l]);
+    const auto wide = wide_fma(a[l], b[l], addend[l]);
     const int repair = std::fabs(addend[l]) >= 2 ? Limits::kScale : -Limits::kScale;
-    a[l] = vcc >> l & 1 ? std::ldexp(value, repair) : value;
+    a[l] = vcc >> l & 1 ? static_cast<T>(std::ldexp(wide, repair)) : plain;
   }
   Tag::store(c, a);
 }
@@ -198,6 +203,7 @@ T fix_division(T quotient, T denominator, T numerator) {
     return -std::numeric_limits<T>::quiet_NaN();
   if (denominator == 0 || infinite) return sign * infinity;
   if (divides_infinity || numerator == 0) return sign * T{0};
+  if (quotient != quotient) return sign * infinity;  // it overflowed on the way
   return std::copysign(quotient, sign);
 }
 

@@ -73,7 +73,7 @@ class array {
   size_t bytes_, shift_;
 };
 
-// Numbers as a type holds them, and as they are.
+// Numbers as a type holds them, and as they are; now and then one of them is NaN.
 struct numbers {
   std::vector<double> values;
   std::vector<char> stored;
@@ -86,8 +86,9 @@ numbers make_numbers(size_t count, dtype type, std::mt19937& random) {
   result.stored.resize(count * static_cast<size_t>(size_in_bytes(type)));
   visit(type, [&]<element T>(T*) {
     T* stored = reinterpret_cast<T*>(result.stored.data());
+    const size_t odd = random() % 8 == 0 ? random() % (count + 1) : count;
     for (size_t i = 0; i < count; ++i) {
-      stored[i] = from_float<T>(uniform(random));
+      stored[i] = from_float<T>(i == odd ? NAN : uniform(random));
       result.values[i] = to_float(stored[i]);
     }
   });
@@ -193,10 +194,16 @@ double error_of(const test_case& t, const numbers& a, const numbers& b, const nu
         if (t.has_bias) sum += bias.values[size_t((t.bias_of_entries ? e * p.n : 0) + j)];
         const double noise = 1e-30 + std::ldexp(magnitude + 1, -21);
         const size_t at = size_t((e * p.m + i) * p.n + j);
-        const double expected = activate(sum, p.act);
-        worst = std::max(worst, std::fabs(c[at] - expected) / (unit * std::fabs(expected) + noise));
-        if (z) worst = std::max(worst, std::fabs((*z)[at] - sum) / (unit * std::fabs(sum) + noise));
-        if (std::isnan(c[at])) return INFINITY;
+        const auto check = [&](double found, double expected) {
+          if (std::isnan(found) || std::isnan(expected)) {
+            if (std::isnan(found) != std::isnan(expected)) worst = INFINITY;
+            return;
+          }
+          const double error = std::fabs(found - expected);
+          worst = std::max(worst, error / (unit * std::fabs(expected) + noise));
+        };
+        check(c[at], activate(sum, p.act));
+        if (z) check((*z)[at], sum);
       }
   return worst;
 }

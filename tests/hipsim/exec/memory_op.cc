@@ -217,8 +217,6 @@ constexpr NamedKind kLdsKinds[] = {
     {"swizzle_b32", MemoryKind::kSwizzle},
     {"permute_b32", MemoryKind::kPermute},
     {"bpermute_b32", MemoryKind::kBackwardPermute},
-    {"append", MemoryKind::kAppend},
-    {"consume", MemoryKind::kConsume},
     {"nop", MemoryKind::kNothing},
 };
 

@@ -39,8 +39,6 @@ enum class MemoryKind : uint8_t {
   kSwizzle,
   kPermute,
   kBackwardPermute,
-  kAppend,  // ds_append, ds_consume
-  kConsume,
   kTime,     // s_memtime, s_memrealtime
   kNothing,  // ds_nop
 };

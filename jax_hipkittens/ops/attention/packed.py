@@ -97,14 +97,10 @@ def attention_varlen(
 
 
 def _require_known(op: str, options: dict[str, Any]) -> None:
-    unknown = sorted(set(options) - set(inspect.signature(attention).parameters))
-    if unknown:
-        raise _checks.mistake(
-            op,
-            "options of attention()",
-            f"{', '.join(unknown)}",
-            "see help(jax_hipkittens.attention)",
-        )
+    known = inspect.signature(attention).parameters
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{op}() got an unexpected keyword argument {name!r}")
 
 
 def _refuse(op: str, options: dict[str, Any], names: list[str], advice: str) -> None:

@@ -198,27 +198,6 @@ def test_decoding_takes_no_positions():
         )
 
 
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (None, r"lengths s32\[B\], but received None"),
-        ([1], r"lengths s32\[B\] with B=3, but received int32\[1\]"),
-        ([1.0, 2.0], r"lengths s32\[B\] with B=3, but received float32\[2\]"),
-    ],
-)
-def test_mistakes_in_lengths(lengths, message):
-    with pytest.raises(ValueError, match=rf"^attention_decode: expected {message}"):
-        hk.attention_decode(*decode_inputs(1), lengths)
-
-
-def test_unknown_options():
-    query, key, value = decode_inputs(1)
-    with pytest.raises(ValueError, match=r"^attention_decode: .* but received causal;"):
-        hk.attention_decode(query, key, value, [1, 2], causal=True)
-    with pytest.raises(ValueError, match=r"^attention_varlen: .* but received causal;"):
-        hk.attention_varlen(query[0], key[0], value[0], [0, 1], causal=True)
-
-
 def test_ranks():
     query, key, value = decode_inputs(1)
     with pytest.raises(ValueError, match=r"^attention_decode: .* layout BTND"):

@@ -154,12 +154,6 @@ void pair_from_f32(Wave& wave, const Instruction& in) {
   store_field(c, result_half(in), out);
 }
 
-// Adds 20 random bits to the mantissa, as the definition has it, then rounds.
-float perturbed(float x, u32 random) {
-  const u32 bits = bits_as<u32>(x);
-  return bits_as<float>((bits & 0xff800000) | ((bits + (random >> 12)) & 0x7fffff));
-}
-
 template <Kind kKind>
 void stochastic_from_f32(Wave& wave, const Instruction& in) {
   Context c(wave, in);
@@ -167,8 +161,7 @@ void stochastic_from_f32(Wave& wave, const Instruction& in) {
   Lanes<u32> random, out;
   Load<F32>::run(c, 0, x);
   Load<U32>::run(c, 1, random);
-  for (int l = 0; l < kLanes; ++l)
-    out[l] = encode(wave, std::isfinite(x[l]) ? perturbed(x[l], random[l]) : x[l], kKind);
+  for (int l = 0; l < kLanes; ++l) out[l] = encode_stochastic(wave, x[l], kKind, random[l]);
   store_field(c, result_byte(in), out);
 }
 

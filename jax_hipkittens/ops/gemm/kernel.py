@@ -21,7 +21,7 @@ DTYPES = ("bfloat16", "float16", "float32")
 _GPU_SIZE = 2**31 - 257
 _GPU_ROW = (2**31 - 1024) // 128 - 1
 _ACTIVATIONS = {None: 0, "gelu": 1, "silu": 2, "gelu_exact": 3}
-_M, _N, _K = "abcdefgh", "ijklmnop", "qrstuvwx"
+_M, _N, _K = "abcdefgh", "ijklmnop", "qrstuvwxy"  # K: and that of parts
 
 
 def require(

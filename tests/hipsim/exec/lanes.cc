@@ -167,6 +167,11 @@ void store_mask(Context& c, const Operand& dst, u64 bits) {
   c.wave.set_scalar64(kExec, result);
 }
 
+HIPSIM_CLONES void fma_lanes(const Lanes<float>& a, const Lanes<float>& b, const Lanes<float>& c,
+                             Lanes<float>& out) {
+  for (int l = 0; l < kLanes; ++l) out[l] = __builtin_fmaf(a[l], b[l], c[l]);
+}
+
 uint16_t half_bits(double value, int mode) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) {

@@ -25,6 +25,13 @@ using i32 = int32_t;
 using u64 = uint64_t;
 using i64 = int64_t;
 
+// Compiles a function twice, for CPUs with AVX2 and FMA and for all others.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HIPSIM_CLONES __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define HIPSIM_CLONES
+#endif
+
 template <typename T>
 struct alignas(64) Lanes {
   T lane[kLanes];
@@ -460,6 +467,22 @@ Execute op(Formula) {
   return run_op<D, Formula, S...>;
 }
 
+// Bit l of the result is byte l of `bytes`, each 0 or 1. The product moves the lowest bits of eight
+// bytes together at the top.
+inline u64 gather_bits(const uint8_t* bytes) {
+  u64 mask = 0;
+  for (int group = 0; group < 8; ++group) {
+    u64 eight;
+    std::memcpy(&eight, bytes + 8 * group, sizeof eight);
+    mask |= ((eight * 0x0102040810204080) >> 56) << (8 * group);
+  }
+  return mask;
+}
+
+// out = a * b + c, rounded once: std::fma in every lane.
+void fma_lanes(const Lanes<float>& a, const Lanes<float>& b, const Lanes<float>& c,
+               Lanes<float>& out);
+
 // Compares: the mask of active lanes whose formula holds.
 void store_mask(Context& c, const Operand& dst, u64 bits);
 
@@ -469,9 +492,7 @@ u64 compute_mask(Context& c, std::index_sequence<I...>) {
   (Load<S>::run(c, static_cast<int>(I), std::get<I>(sources)), ...);
   alignas(64) uint8_t holds[kLanes];
   for (int l = 0; l < kLanes; ++l) holds[l] = Formula{}(std::get<I>(sources)[l]...);
-  u64 mask = 0;
-  for (int l = 0; l < kLanes; ++l) mask |= u64{holds[l]} << l;
-  return mask;
+  return gather_bits(holds);
 }
 
 template <typename Formula, typename... S>

@@ -30,27 +30,21 @@ struct Shape {
 
 constexpr int kMaxDim = 32, kMaxK = 128;
 
-// One matrix as [row or column][k]; the other is transposed while multiplying.
+// A as [k][row], B as [k][column], C and D as [row][column].
 struct Operands {
   alignas(64) float a[kMaxDim * kMaxK];
   alignas(64) float b[kMaxK * kMaxDim];
   alignas(64) float c[kMaxDim * kMaxDim];
 };
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define HIPSIM_CLONES __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define HIPSIM_CLONES
-#endif
-
-// c[i][j] += sum over k of a[i][k] * b[k][j].
+// c[i][j] += sum over k of a[k][i] * b[k][j].
 HIPSIM_CLONES void multiply32(const float* a, const float* b, float* c, int k_count) {
   for (int i = 0; i < 32; i += 2) {
     float sum0[32], sum1[32];
     std::memcpy(sum0, c + i * 32, sizeof sum0);
     std::memcpy(sum1, c + i * 32 + 32, sizeof sum1);
     for (int k = 0; k < k_count; ++k) {
-      const float x = a[i * k_count + k], y = a[(i + 1) * k_count + k];
+      const float x = a[k * 32 + i], y = a[k * 32 + i + 1];
       for (int j = 0; j < 32; ++j) sum0[j] += x * b[k * 32 + j];
       for (int j = 0; j < 32; ++j) sum1[j] += y * b[k * 32 + j];
     }
@@ -65,7 +59,7 @@ HIPSIM_CLONES void multiply16(const float* a, const float* b, float* c, int k_co
     std::memcpy(sum0, c + i * 16, sizeof sum0);
     std::memcpy(sum1, c + i * 16 + 16, sizeof sum1);
     for (int k = 0; k < k_count; ++k) {
-      const float x = a[i * k_count + k], y = a[(i + 1) * k_count + k];
+      const float x = a[k * 16 + i], y = a[k * 16 + i + 1];
       for (int j = 0; j < 16; ++j) sum0[j] += x * b[k * 16 + j];
       for (int j = 0; j < 16; ++j) sum1[j] += y * b[k * 16 + j];
     }
@@ -77,7 +71,7 @@ HIPSIM_CLONES void multiply16(const float* a, const float* b, float* c, int k_co
 void multiply4(const float* a, const float* b, float* c, int k_count) {
   for (int i = 0; i < 4; ++i)
     for (int k = 0; k < k_count; ++k)
-      for (int j = 0; j < 4; ++j) c[i * 4 + j] += a[i * k_count + k] * b[k * 4 + j];
+      for (int j = 0; j < 4; ++j) c[i * 4 + j] += a[k * 4 + i] * b[k * 4 + j];
 }
 
 void multiply(const float* a, const float* b, float* c, int dim, int k_count) {
@@ -160,24 +154,46 @@ struct Elements {
     return static_cast<uint32_t>(pair >> shift) & static_cast<uint32_t>((uint64_t{1} << bits) - 1);
   }
 
-  float operator()(int lane, int e) const {
-    const uint32_t x = raw(lane, e);
-    switch (element) {
-      case Element::kF32:
-        return bits_as<float>(x);
-      case Element::kXf32:
-        return to_xf32(x);
-      case Element::kF16:
-        return HalfToFloat(static_cast<uint16_t>(x));
-      case Element::kBf16:
-        return bits_as<float>(x << 16);
-      case Element::kI8:
-        return static_cast<int8_t>(x);
-      default:
-        return values[x];
-    }
-  }
+  // Element e of every lane.
+  void load(int e, float* out) const;
 };
+
+// Halves of registers to f32, without branches: a denormal is scaled like any number.
+HIPSIM_CLONES void load_halves(const uint32_t* words, int shift, float* out) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const uint32_t half = words[lane] >> shift;
+    const float scaled = bits_as<float>((half & 0x7fff) << 13) * 0x1p112f;
+    const uint32_t special = (half & 0x7c00) == 0x7c00 ? 0x7f800000 : 0;
+    out[lane] = bits_as<float>(bits_as<uint32_t>(scaled) | special | (half & 0x8000) << 16);
+  }
+}
+
+void load_bf16(const uint32_t* words, bool high, float* out) {
+  for (int lane = 0; lane < kLanes; ++lane)
+    out[lane] = bits_as<float>(high ? words[lane] & 0xffff0000 : words[lane] << 16);
+}
+
+void Elements::load(int e, float* out) const {
+  const uint32_t* words = wave->vgpr[base + e * bits / 32].lane.data();
+  switch (element) {
+    case Element::kF32:
+      std::memcpy(out, words, kLanes * sizeof(float));
+      return;
+    case Element::kF16:
+      return load_halves(words, 16 * (e & 1), out);
+    case Element::kBf16:
+      return load_bf16(words, e & 1, out);
+    case Element::kXf32:
+      for (int lane = 0; lane < kLanes; ++lane) out[lane] = to_xf32(words[lane]);
+      return;
+    case Element::kI8:
+      for (int lane = 0; lane < kLanes; ++lane)
+        out[lane] = static_cast<int8_t>(words[lane] >> (8 * (e & 3)));
+      return;
+    default:
+      for (int lane = 0; lane < kLanes; ++lane) out[lane] = values[raw(lane, e)];
+  }
+}
 
 int element_bits(Element element) {
   switch (element) {
@@ -208,7 +224,8 @@ Elements elements_of(const Wave& wave, const Operand& operand, Element element, 
 // k of a lane group's element. The 8-bit rows of f8f6f4 come as two runs of 16.
 int k_of(const Shape& shape, int group, int groups, int e, int bits) {
   const int each = shape.k / groups;
-  if (bits == 8 && shape.a == Element::kByFormat) return 16 * groups * (e / 16) + 16 * group + e % 16;
+  if (bits == 8 && shape.a == Element::kByFormat)
+    return 16 * groups * (e / 16) + 16 * group + e % 16;
   return group * each + e;
 }
 
@@ -239,35 +256,21 @@ Placement place(const Shape& shape, int block) {
   return {block * shape.dim, 1};
 }
 
-// Every small element type has a tight loop of its own; this is the loop.
-template <typename Value>
-void gather(const Shape& shape, Placement where, int bits, int blgp, Value value, float* out,
-            int row_stride, int k_stride) {
+// Writes one block as [k][row]: the lanes of a group hold a run of rows.
+void gather(const Shape& shape, Placement where, const Elements& elements, int blgp, float* out) {
+  alignas(64) float lanes[kLanes], moved[kLanes];
   const int each = shape.k / where.groups;
-  for (int g = 0; g < where.groups; ++g)
-    for (int e = 0; e < each; ++e) {
-      const int k = k_of(shape, g, where.groups, e, bits);
-      for (int row = 0; row < shape.dim; ++row)
-        out[row * row_stride + k * k_stride] =
-            value(b_lane(where.first_lane + g * shape.dim + row, blgp), e);
+  for (int e = 0; e < each; ++e) {
+    elements.load(e, lanes);
+    if (blgp) {
+      for (int lane = 0; lane < kLanes; ++lane) moved[lane] = lanes[b_lane(lane, blgp)];
     }
-}
-
-void gather_elements(const Shape& shape, Placement where, const Elements& elements, int blgp,
-                     float* out, int row_stride, int k_stride) {
-  const VectorRegister* registers = &elements.wave->vgpr[elements.base];
-  if (elements.element == Element::kBf16) {
-    return gather(
-        shape, where, 16, blgp,
-        [=](int lane, int e) {
-          const uint32_t word = registers[e >> 1][lane];
-          return bits_as<float>(e & 1 ? word & 0xffff0000 : word << 16);
-        },
-        out, row_stride, k_stride);
+    const float* source = (blgp ? moved : lanes) + where.first_lane;
+    for (int g = 0; g < where.groups; ++g) {
+      const int k = k_of(shape, g, where.groups, e, elements.bits);
+      std::memcpy(out + k * shape.dim, source + g * shape.dim, sizeof(float) * shape.dim);
+    }
   }
-  gather(
-      shape, where, elements.bits, blgp, [&](int lane, int e) { return elements(lane, e); }, out,
-      row_stride, k_stride);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -413,8 +416,8 @@ void float_product(Wave& wave, const Instruction& in) {
   const int blgp = by_format ? 0 : in.blgp;
   for_each_block<float>(wave, in, shape, [&](int block, float* c) {
     const int from = by_format ? block : a_block(in, block);
-    gather_elements(shape, place(shape, from), a, 0, m.a, shape.k, 1);
-    gather_elements(shape, place(shape, block), b, blgp, m.b, 1, shape.dim);
+    gather(shape, place(shape, from), a, 0, m.a);
+    gather(shape, place(shape, block), b, blgp, m.b);
     multiply(m.a, m.b, c, shape.dim, shape.k);
   });
 }
@@ -425,8 +428,8 @@ void integer_product(Wave& wave, const Instruction& in) {
   const Elements a = elements_of(wave, in.src[0], shape.a, 0);
   const Elements b = elements_of(wave, in.src[1], shape.b, 0);
   for_each_block<uint32_t>(wave, in, shape, [&](int block, uint32_t* c) {
-    gather_elements(shape, place(shape, a_block(in, block)), a, 0, m.a, shape.k, 1);
-    gather_elements(shape, place(shape, block), b, in.blgp, m.b, 1, shape.dim);
+    gather(shape, place(shape, a_block(in, block)), a, 0, m.a);
+    gather(shape, place(shape, block), b, in.blgp, m.b);
     // At most 128 products below 2^14: exact in f32.
     std::fill_n(m.c, shape.dim * shape.dim, 0.0f);
     multiply(m.a, m.b, m.c, shape.dim, shape.k);
@@ -469,19 +472,19 @@ void scaled_product(Wave& wave, const Instruction& in) {
   const Elements b = elements_of(wave, in.src[1], shape.b, in.blgp);
   const int dim = shape.dim;
   for_each_block<float>(wave, in, shape, [&](int, float* c) {
-    gather_elements(shape, place(shape, 0), a, 0, m.a, shape.k, 1);
-    gather_elements(shape, place(shape, 0), b, 0, m.b, 1, dim);
-    for (int i = 0; i < dim; ++i)
-      for (int j = 0; j < dim; ++j) {
-        double sum = c[i * dim + j];
-        for (int part = 0; part < shape.k / 32; ++part) {
-          float products = 0;
-          for (int k = 32 * part; k < 32 * part + 32; ++k)
-            products += m.a[i * shape.k + k] * m.b[k * dim + j];
-          sum += products * (a_scale[i + dim * part] * b_scale[j + dim * part]);
-        }
-        c[i * dim + j] = static_cast<float>(sum);
-      }
+    gather(shape, place(shape, 0), a, 0, m.a);
+    gather(shape, place(shape, 0), b, 0, m.b);
+    std::array<double, kMaxDim * kMaxDim> sum;
+    std::copy_n(c, dim * dim, sum.data());
+    for (int part = 0; part < shape.k / 32; ++part) {
+      std::fill_n(m.c, dim * dim, 0.0f);
+      multiply(m.a + 32 * part * dim, m.b + 32 * part * dim, m.c, dim, 32);
+      for (int i = 0; i < dim; ++i)
+        for (int j = 0; j < dim; ++j)
+          sum[i * dim + j] +=
+              m.c[i * dim + j] * (a_scale[i + dim * part] * b_scale[j + dim * part]);
+    }
+    for (int i = 0; i < dim * dim; ++i) c[i] = static_cast<float>(sum[i]);
   });
 }
 
@@ -501,7 +504,7 @@ void expand_sparse(const Wave& wave, const Instruction& in, const Shape& shape, 
       const uint32_t places = index[g * shape.dim + row] >> (set * set_bits);
       for (int e = 0; e < kept; ++e) {
         const int k = 2 * (g * kept + e / 2 * 2) + (places >> (2 * e) & 3);
-        out[row * shape.k + k] = stored[row * shape.k / 2 + g * kept + e];
+        out[k * shape.dim + row] = stored[(g * kept + e) * shape.dim + row];
       }
     }
 }
@@ -517,8 +520,8 @@ void sparse_product(Wave& wave, const Instruction& in) {
   const Elements a = elements_of(wave, in.src[0], shape.a, 0);
   const Elements b = elements_of(wave, in.src[1], shape.b, 0);
   for_each_block<float>(wave, in, shape, [&](int, float* c) {
-    gather_elements(half, place(half, 0), a, 0, stored.data(), half.k, 1);
-    gather_elements(shape, place(shape, 0), b, 0, m.b, 1, shape.dim);
+    gather(half, place(half, 0), a, 0, stored.data());
+    gather(shape, place(shape, 0), b, 0, m.b);
     expand_sparse(wave, in, shape, stored.data(), m.a);
     if (shape.a != Element::kI8) return multiply(m.a, m.b, c, shape.dim, shape.k);
     const int size = shape.dim * shape.dim;

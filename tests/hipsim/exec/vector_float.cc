@@ -218,6 +218,20 @@ T fix_division_range(T quotient, T denominator, T numerator) {
   return std::copysign(std::numeric_limits<T>::denorm_min(), fixed) / 2;
 }
 
+template <typename Addend>
+void multiply_add(Wave& wave, const Instruction& in) {
+  Context c(wave, in);
+  Lanes<float> a, b, addend, out;
+  Load<F32>::run(c, 0, a);
+  Load<F32>::run(c, 1, b);
+  Load<Addend>::run(c, 2, addend);
+  {
+    RoundingScope rounding(wave.mode, F32::kRounding);
+    fma_lanes(a, b, addend, out);
+  }
+  F32::store(c, out);
+}
+
 double power_of_two(double x) { return std::exp2(x); }
 
 float load_exponent(float x, i32 e) { return std::ldexp(x, std::clamp(e, -400, 400)); }
@@ -248,10 +262,10 @@ OperationTable arithmetic32() {
       {"v_med3_f32", op<F32, F32, F32, F32> TERNARY(median(a, b, c))},
       {"v_minimum3_f32", op<F32, F32, F32, F32> TERNARY(minimum(minimum(a, b), c))},
       {"v_maximum3_f32", op<F32, F32, F32, F32> TERNARY(maximum(maximum(a, b), c))},
-      {"v_fma_f32", op<F32, F32, F32, F32> TERNARY(std::fma(a, b, c))},
-      {"v_fmamk_f32", op<F32, F32, F32, F32> TERNARY(std::fma(a, b, c))},
-      {"v_fmaak_f32", op<F32, F32, F32, F32> TERNARY(std::fma(a, b, c))},
-      {"v_fmac_f32", op<F32, F32, F32, Old<F32>> TERNARY(std::fma(a, b, c))},
+      {"v_fma_f32", multiply_add<F32>},
+      {"v_fmamk_f32", multiply_add<F32>},
+      {"v_fmaak_f32", multiply_add<F32>},
+      {"v_fmac_f32", multiply_add<Old<F32>>},
       {"v_ldexp_f32", op<F32, F32, I32> BINARY(load_exponent(a, b))},
       {"v_div_scale_f32", division_scale<F32>},
       {"v_div_fmas_f32", division_fmas<F32>},

@@ -108,7 +108,11 @@ void packed32_half(Context& c, int half, Lanes<u32>& bits, std::index_sequence<I
   Lanes<float> out;
   {
     RoundingScope rounding(c.wave.mode, 32);
-    for (int l = 0; l < kLanes; ++l) out[l] = Formula{}(sources[I][l]...);
+    if constexpr (sizeof...(I) == 3) {
+      fma_lanes(sources[I]..., out);
+    } else {
+      for (int l = 0; l < kLanes; ++l) out[l] = Formula{}(sources[I][l]...);
+    }
   }
   if (c.in.clamp) modify_outputs(c, out, true);
   if (!c.wave.mode.output_denormals32())

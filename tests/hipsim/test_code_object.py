@@ -59,7 +59,7 @@ def test_flipped_bytes(tmp_path):
     rng = np.random.default_rng(0)
     codes = set()
     with options():
-        for _ in range(3000):
+        for _ in range(1000):
             damaged = bytearray(whole)
             for at in rng.integers(0, len(whole), rng.integers(1, 4)):
                 damaged[at] = rng.integers(0, 256)

@@ -13,8 +13,8 @@
 
 namespace hipsim {
 
-// A range of bytes. `defined` holds a byte per byte of memory, 1 where it has been written; null if all
-// have.
+// A range of bytes. `defined` holds a byte per byte of memory, 1 where it has been written; null if
+// all have.
 struct Buffer {
   enum class Kind { kDevice, kHost, kRegistered, kInternal };
 
@@ -32,8 +32,8 @@ struct Buffer {
 
 std::string Describe(const Buffer& buffer);
 
-// All live buffers. Memory is mapped without being reserved, so that a buffer takes only the pages that
-// are touched.
+// All live buffers. Memory is mapped without being reserved, so that a buffer takes only the pages
+// that are touched.
 class Buffers {
  public:
   // Device (or pinned host) memory; null if there is not enough. Small allocations are filled with
@@ -42,8 +42,8 @@ class Buffers {
   // Frees what Allocate returned; false for any other address.
   bool Free(void* address, Buffer::Kind kind);
 
-  // Registers memory of the caller's, which may overlap other registered memory; false if it overlaps
-  // an allocation.
+  // Registers memory of the caller's, which may overlap other registered memory; false if it
+  // overlaps an allocation.
   bool Register(void* address, uint64_t size);
   bool Unregister(void* address);
   // Memory of the simulator's own, such as a code object's segments.

@@ -1,6 +1,11 @@
 """HIP's entry points as the simulated device answers them."""
 
+import concurrent.futures
 import ctypes
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -484,8 +489,6 @@ def test_statistics(tmp_path):
     launch(function, [out, np.uint32(1)])
     lines = path.read_text().splitlines()
     assert len(lines) == 1
-    import json
-
     first = json.loads(lines[0])
     assert first["kernel"] == "kernel" and first["block"] == [128, 1, 1]
     assert first["instructions"]["total"] == 14
@@ -493,3 +496,42 @@ def test_statistics(tmp_path):
     assert first["scalar_bytes_read"] == 24
     assert first["valu_passes"] == 4
     assert device.statistics()["instructions"]["total"] == 7
+
+
+def test_the_environment():
+    """The controls' variables are read when the library is loaded."""
+    program = """
+import ctypes, os
+hip = ctypes.CDLL(os.environ["LIBRARY"])
+count, pointer = ctypes.c_int(), ctypes.c_void_p()
+allocate = lambda: hip.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(8))
+hip.hipGetDeviceCount(ctypes.byref(count))
+name = ctypes.create_string_buffer(64)
+hip.hipDeviceGetName(name, 64, 0)
+print(count.value, name.value.decode(), allocate(), allocate(), allocate())
+"""
+    environment = {
+        **os.environ,
+        "LIBRARY": str(device.library_path()),
+        "HIPSIM_ARCH": "gfx942",
+        "HIPSIM_DEVICES": "2",
+        "HIPSIM_FAIL": "hipMalloc:2:2",
+        "HIPSIM_CHECKS": "sometimes",
+    }
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout.split("\n")[0] == "2 AMD Instinct MI325X (simulated) 0 2 0"
+    assert "HIPSIM_CHECKS=sometimes is not understood" in done.stderr
+
+
+def test_threads_launch_side_by_side():
+    function = store_kernel()
+    arrays = [Array(64, np.uint32) for _ in range(4)]
+
+    def work(value: int) -> bool:
+        for n in range(20):
+            launch(function, [arrays[value], np.uint32(100 * value + n)])
+        return bool((arrays[value].get() == 100 * value + 19).all())
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [True] * 4

@@ -167,10 +167,14 @@ void store_mask(Context& c, const Operand& dst, u64 bits) {
   c.wave.set_scalar64(kExec, result);
 }
 
-HIPSIM_CLONES void fma_lanes(const Lanes<float>& a, const Lanes<float>& b, const Lanes<float>& c,
-                             Lanes<float>& out) {
+HIPSIM_INLINE void fma_lanes_body(const Lanes<float>& a, const Lanes<float>& b,
+                                  const Lanes<float>& c, Lanes<float>& out) {
   for (int l = 0; l < kLanes; ++l) out[l] = __builtin_fmaf(a[l], b[l], c[l]);
 }
+HIPSIM_FAST(fma_lanes,
+            (const Lanes<float>& a, const Lanes<float>& b, const Lanes<float>& c,
+             Lanes<float>& out),
+            (a, b, c, out))
 
 uint16_t half_bits(double value, int mode) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;

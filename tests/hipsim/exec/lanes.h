@@ -25,11 +25,23 @@ using i32 = int32_t;
 using u64 = uint64_t;
 using i64 = int64_t;
 
-// Compiles a function twice, for CPUs with AVX2 and FMA and for all others.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define HIPSIM_CLONES __attribute__((target_clones("arch=haswell", "default")))
+// HIPSIM_FAST(f, (parameters), (arguments)) defines f from f_body, which is always inlined: once
+// for CPUs with AVX2 and FMA and once for all others.
+#define HIPSIM_INLINE static inline __attribute__((always_inline))
+#if defined(__x86_64__)
+inline bool has_avx2_and_fma() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return has;
+}
+#define HIPSIM_FAST(f, parameters, arguments)                                                 \
+  __attribute__((target("avx2,fma"))) static void f##_fast parameters { f##_body arguments; } \
+  void f parameters {                                                                         \
+    if (has_avx2_and_fma()) return f##_fast arguments;                                        \
+    f##_body arguments;                                                                       \
+  }
 #else
-#define HIPSIM_CLONES
+#define HIPSIM_FAST(f, parameters, arguments) \
+  void f parameters { f##_body arguments; }
 #endif
 
 template <typename T>

@@ -38,7 +38,7 @@ struct Operands {
 };
 
 // c[i][j] += sum over k of a[k][i] * b[k][j].
-HIPSIM_CLONES void multiply32(const float* a, const float* b, float* c, int k_count) {
+HIPSIM_INLINE void multiply32_body(const float* a, const float* b, float* c, int k_count) {
   for (int i = 0; i < 32; i += 2) {
     float sum0[32], sum1[32];
     std::memcpy(sum0, c + i * 32, sizeof sum0);
@@ -53,7 +53,7 @@ HIPSIM_CLONES void multiply32(const float* a, const float* b, float* c, int k_co
   }
 }
 
-HIPSIM_CLONES void multiply16(const float* a, const float* b, float* c, int k_count) {
+HIPSIM_INLINE void multiply16_body(const float* a, const float* b, float* c, int k_count) {
   for (int i = 0; i < 16; i += 2) {
     float sum0[16], sum1[16];
     std::memcpy(sum0, c + i * 16, sizeof sum0);
@@ -67,6 +67,9 @@ HIPSIM_CLONES void multiply16(const float* a, const float* b, float* c, int k_co
     std::memcpy(c + i * 16 + 16, sum1, sizeof sum1);
   }
 }
+
+HIPSIM_FAST(multiply32, (const float* a, const float* b, float* c, int k_count), (a, b, c, k_count))
+HIPSIM_FAST(multiply16, (const float* a, const float* b, float* c, int k_count), (a, b, c, k_count))
 
 void multiply4(const float* a, const float* b, float* c, int k_count) {
   for (int i = 0; i < 4; ++i)
@@ -159,7 +162,7 @@ struct Elements {
 };
 
 // Halves of registers to f32, without branches: a denormal is scaled like any number.
-HIPSIM_CLONES void load_halves(const uint32_t* words, int shift, float* out) {
+HIPSIM_INLINE void load_halves_body(const uint32_t* words, int shift, float* out) {
   for (int lane = 0; lane < kLanes; ++lane) {
     const uint32_t half = words[lane] >> shift;
     const float scaled = bits_as<float>((half & 0x7fff) << 13) * 0x1p112f;
@@ -167,6 +170,8 @@ HIPSIM_CLONES void load_halves(const uint32_t* words, int shift, float* out) {
     out[lane] = bits_as<float>(bits_as<uint32_t>(scaled) | special | (half & 0x8000) << 16);
   }
 }
+
+HIPSIM_FAST(load_halves, (const uint32_t* words, int shift, float* out), (words, shift, out))
 
 void load_bf16(const uint32_t* words, bool high, float* out) {
   for (int lane = 0; lane < kLanes; ++lane)

@@ -86,6 +86,7 @@ struct Context {
   const Instruction& in;
   u64 mask;
   u64 undefined = 0;
+  u64 undefined_high = 0;  // of upper dwords that the lower one of the result does not depend on
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -392,6 +393,21 @@ struct Load {
   static void run(Context& c, int source, Lanes<typename Tag::Value>& out) {
     Tag::load(c, source, out);
     c.undefined |= undefined_lanes(c.wave, c.in, source);
+  }
+};
+
+// A 64-bit source whose upper dword cannot change the result's lower one: sums and left shifts. The
+// compiler leaves upper dwords unwritten where it wants the lower result alone.
+struct Upward64 : U64 {};
+
+template <>
+struct Load<Upward64> {
+  static void run(Context& c, int source, Lanes<u64>& out) {
+    U64::load(c, source, out);
+    const Operand& operand = c.in.src[source];
+    if (operand.kind == OperandKind::kConstant) return;
+    c.undefined |= c.wave.read_vector_undefined(operand, 0);
+    c.undefined_high |= c.wave.read_vector_undefined(operand, 1);
   }
 };
 

@@ -134,7 +134,7 @@ void multiply_add64(Wave& wave, const Instruction& in) {
   Lanes<u64> addend;
   Load<U32>::run(c, 0, a);
   Load<U32>::run(c, 1, b);
-  Load<U64>::run(c, 2, addend);
+  Load<Upward64>::run(c, 2, addend);
   u64 carry_out = 0;
   for (int l = 0; l < kLanes; ++l) {
     const u64 product = kSigned

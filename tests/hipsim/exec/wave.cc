@@ -43,7 +43,9 @@ void Wave::reset(int vgprs, int agprs, Chip new_chip) {
   chip = new_chip;
   vgpr_count = vgprs;
   agpr_count = agprs;
-  vgpr.assign(agprs ? kFirstAgpr + agprs : vgprs, VectorRegister{});
+  VectorRegister poison;
+  poison.lane.fill(0xfff5a5a5);  // a NaN in f32, f16 and bfloat16
+  vgpr.assign(agprs ? kFirstAgpr + agprs : vgprs, poison);
   vgpr_undefined.assign(vgpr.size(), ~uint64_t{0});
   sgpr.fill(0);
   sgpr_undefined.fill(~0u);

@@ -1,7 +1,7 @@
 """Runs instructions on registers that hold chosen values.
 
-Each instruction under test is a kernel of its own; all kernels of a chip lie in one code
-object, so that the assembler runs once. Lane n of the launch starts with its record of
+Each instruction under test is a kernel of its own; all kernels of a chip lie in one
+code object, so that the assembler runs once. Lane n of the launch starts with its record of
 ``SOURCES`` in v[4:5], v[6:7], v[8:9] (three sources of up to 64 bits) and v[10:11] (the
 old destination); a scalar instruction finds its wave's first record in s[8:15].
 """
@@ -61,7 +61,7 @@ _EPILOGUE = """
 
 @dataclass
 class Registers:
-    """What a launch left: per lane v[10:11], v[4:5]; per wave s[24:25], VCC, EXEC, SCC."""
+    """Per lane v[10:11] and v[4:5]; per wave s[24:25], VCC, EXEC and SCC."""
 
     vector: np.ndarray
     source: np.ndarray

@@ -1,4 +1,4 @@
-"""The decoder and disassembler against LLVM's assembler and tinygrad's decode tables."""
+"""The decoder and disassembler against LLVM's assembler and tinygrad's tables."""
 
 import ctypes
 import functools
@@ -141,11 +141,12 @@ def text_section(image: bytes) -> bytes:
     return max(parts, key=len)
 
 
-# What LLVM's assembler does not write: instructions of other modes of the chip, and rows of AMD's
+# What LLVM's assembler does not write: instructions of other modes, and rows of AMD's
 # tables that LLVM does not know.
 UNWRITTEN = (
-    "s_set_gpr_idx_on s_set_valu_coexec_mode s_atc_probe s_atc_probe_buffer ds_gws_sema_v"
-    " ds_gws_sema_p ds_gws_sema_release_all v_screen_partition_4se_b32 s_set_gpr_idx_idx"
+    "s_set_gpr_idx_on s_set_valu_coexec_mode s_atc_probe s_atc_probe_buffer"
+    " ds_gws_sema_v ds_gws_sema_p ds_gws_sema_release_all s_set_gpr_idx_idx"
+    " v_screen_partition_4se_b32"
     " v_cvt_pkaccum_u8_f32"
 ).split()
 
@@ -159,7 +160,8 @@ def test_text_assembles_to_the_same_instruction(target, tmp_path):
         if size > 0 and name not in UNWRITTEN:
             texts.append(text)
     errors, _ = assembled(texts, target, tmp_path)
-    # Random registers break rules of the assembler (one scalar operand, overlaps); none may be
+    # Random registers break rules of the assembler (one scalar operand, overlaps);
+    # none may be
     # unknown to it.
     rules = ("constant bus", "overlap", "operand", "e64 variant", "immediate", "tied")
     unknown = [

@@ -754,8 +754,9 @@ FLOAT_MODIFIED = {
     and not name.startswith(("v_cvt_pk", "v_dot"))
 }
 INTEGER_CLAMPED = (
-    "v_add_u32 v_sub_u32 v_subrev_u32 v_add_i32 v_sub_i32 v_add_u16 v_sub_u16 v_subrev_u16"
-    " v_add_i16 v_sub_i16 v_mad_i32_i24 v_mad_u32_u24 v_mad_u32_u16 v_mad_i32_i16 v_mad_u16"
+    "v_add_u32 v_sub_u32 v_subrev_u32 v_add_i32 v_sub_i32 v_add_u16 v_sub_u16"
+    " v_subrev_u16 v_add_i16 v_sub_i16 v_mad_i32_i24 v_mad_u32_u24 v_mad_u32_u16"
+    " v_mad_i32_i16 v_mad_u16"
     " v_mad_i16 v_sad_u8 v_msad_u8 v_sad_hi_u8 v_sad_u16 v_sad_u32"
 ).split()
 HALF_SELECTED = sorted(KEEP & set(MODELS) - {"v_ashr_pk_i8_i32", "v_ashr_pk_u8_i32"})
@@ -1412,7 +1413,8 @@ def quads(x: int, whole: bool) -> int:
     return sum((15 << 4 * i) if whole else 1 << i for i in found)
 
 
-# name -> function of a and b giving (value, SCC); SCC None: value != 0; "keep": unchanged.
+# name -> function of a and b giving (value, SCC).
+# SCC None: value != 0; "keep": unchanged.
 SCALARS: dict[str, object] = {
     "s_add_u32": lambda a, b: (a + b, a + b >= 2**32),
     "s_sub_u32": lambda a, b: (a - b, a < b),

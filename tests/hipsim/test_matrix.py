@@ -335,7 +335,8 @@ def test_f8f6f4(a_kind, b_kind, dim, scaled):
     dwords = [32 * BITS[kind] // 32 for kind in (a_kind, b_kind)]
     count = dim * dim // LANES
     size = f"{dim}x{dim}x{k}"
-    operands = f"{span(64, count)}, {span(A, dwords[0])}, {span(B, dwords[1])}, {span(C, count)}"
+    operands = f"{span(64, count)}, {span(A, dwords[0])}, {span(B, dwords[1])}"
+    operands += f", {span(C, count)}"
     if scaled:
         # A takes byte 2: op_sel_hi 1, op_sel 0; B takes byte 1.
         operands += ", v96, v97 op_sel:[0,1,0] op_sel_hi:[1,0,0]"

@@ -1,4 +1,4 @@
-"""Conversions from and to floats of 8, 6 and 4 bits against tables of all their values."""
+"""Conversions from and to floats of 8 and 4 bits against tables of their values."""
 
 import functools
 
@@ -104,7 +104,8 @@ LISTINGS = {
     + [f"v_cvt_pk_f32_{k}_sdwa v[10:11], v4 src0_sel:WORD_1" for k in ("fp8", "bf8")]
 }
 SCALED = [
-    f"v_cvt_scalef32_pk_{kind}_{wide} v10, {'v4, v6, v8' if wide == 'f32' else 'v4, v8'}{select}"
+    f"v_cvt_scalef32_pk_{kind}_{wide} v10, "
+    f"{'v4, v6, v8' if wide == 'f32' else 'v4, v8'}{select}"
     for kind, select in (("fp8", " op_sel:{}"), ("bf8", ""), ("fp4", ""))
     for wide in WIDE
 ]

@@ -1,4 +1,4 @@
-"""What comes from registers never written is followed to the store that would show it."""
+"""What comes from registers never written is followed to the store that shows it."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 CXX_SOURCES = $(shell find ffi include tests -name '*.h' -o -name '*.cc')
-BUILD_SOURCES := pyproject.toml CMakeLists.txt $(shell find cmake ffi include -type f)
+BUILD_SOURCES := pyproject.toml CMakeLists.txt $(shell find cmake ffi include tests/hipsim -type f -not -name "*.py*")
 
 .PHONY: demo test pytest bench lint format clean
 

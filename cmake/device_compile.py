@@ -127,11 +127,7 @@ def find_compiler(chosen: str) -> Compiler:
                 f"{chosen!r}; unset it to let the build find a compiler."
             )
         return compiler
-    for name in rocm_clangs():
-        path = shutil.which(name)
-        if path and (compiler := with_linker(path)):
-            return compiler
-    for name in system_clangs():
+    for name in (*rocm_clangs(), *system_clangs()):
         path = shutil.which(name)
         if not path or clang_version(path) < OLDEST_CLANG or not knows_amd_gpus(path):
             continue

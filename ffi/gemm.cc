@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -94,12 +95,30 @@ std::optional<hk::gemm_problem> decode(gemm_call& call) {
   return problem;
 }
 
-template <class Scratch>
-void launch_on_gpu(const hk::gemm_problem& problem, const gpu_queue& queue, Scratch& scratch) {
+// The results of a product on a GPU: c, z if it is asked for, and the workspace.
+struct gpu_results {
+  ffi::Result<ffi::AnyBuffer> c;
+  std::optional<ffi::Result<ffi::AnyBuffer>> z;
+  ffi::Result<ffi::AnyBuffer> workspace;
+};
+
+gpu_results results_of(ffi::Result<ffi::AnyBuffer> c, const ffi::RemainingRets& others) {
+  const std::size_t count = others.size();
+  require(count == 1 || count == 2,
+          "expected 2 or 3 results, received " + std::to_string(1 + count));
+  const auto other = [&](std::size_t i) { return *others.get<ffi::AnyBuffer>(i); };
+  std::optional<ffi::Result<ffi::AnyBuffer>> z;
+  if (count == 2) z = other(0);
+  return {c, z, other(count - 1)};
+}
+
+void launch_on_gpu(const hk::gemm_problem& problem, const gpu_queue& queue,
+                   ffi::AnyBuffer& workspace) {
   launches<&hk::host_kernels::gemm>.fetch_add(1, std::memory_order_relaxed);
-  const hk::gemm_device chip{chip_of(queue.on, kFamily), queue.on.facts().compute_units};
+  const hk::gemm_device chip{chip_of(queue.on, kFamily), queue.on.facts().compute_units,
+                             static_cast<int64_t>(workspace.size_bytes())};
   hk::gemm_plan plan = hk::plan_gemm(problem, chip);
-  launch_plan(queue, kFamily, plan, scratch);
+  launch_plan(queue, kFamily, plan, workspace);
 }
 
 ffi::Error gemm(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
@@ -111,33 +130,35 @@ ffi::Error gemm(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::A
   });
 }
 
-ffi::Error gemm_on_hip(void* stream, int32_t ordinal, ffi::ScratchAllocator scratch,
-                       ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
-                       ffi::Result<ffi::AnyBuffer> c, std::optional<ffi::Result<ffi::AnyBuffer>> z,
-                       int64_t trans_a, int64_t trans_b, int64_t activation) {
+ffi::Error gemm_on_hip(void* stream, int32_t ordinal, ffi::AnyBuffer a, ffi::AnyBuffer b,
+                       ffi::AnyBuffer bias, ffi::Result<ffi::AnyBuffer> c,
+                       ffi::RemainingRets others, int64_t trans_a, int64_t trans_b,
+                       int64_t activation) {
   return guarded(kName, [&] {
-    gemm_call call{a, b, bias, c, z, trans_a, trans_b, activation};
+    gpu_results results = results_of(c, others);
+    gemm_call call{a, b, bias, c, results.z, trans_a, trans_b, activation};
     const auto problem = decode(call);
     if (!problem) return;
     const gpu_queue queue{hip(), device_of(hip(), ordinal), stream};
-    launch_on_gpu(*problem, queue, scratch);
+    launch_on_gpu(*problem, queue, *results.workspace);
   });
 }
 
 ffi::Error gemm_simulated(int32_t ordinal, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer bias,
-                          ffi::Result<ffi::AnyBuffer> c,
-                          std::optional<ffi::Result<ffi::AnyBuffer>> z, int64_t trans_a,
+                          ffi::Result<ffi::AnyBuffer> c, ffi::RemainingRets others, int64_t trans_a,
                           int64_t trans_b, int64_t activation) {
   return guarded(kName, [&] {
-    gemm_call call{a, b, bias, c, z, trans_a, trans_b, activation};
+    gpu_results results = results_of(c, others);
+    gemm_call call{a, b, bias, c, results.z, trans_a, trans_b, activation};
     const auto problem = decode(call);
     if (!problem) return;
     on_simulated_device(ordinal, [&](const gpu_queue& queue) {
       simulated_buffers buffers(queue.api);
       for (const auto& operand : {a, b, bias}) buffers.add_operand(operand);
       buffers.add_result(*c);
-      if (z) buffers.add_result(**z);
-      launch_on_gpu(*problem, queue, buffers);
+      if (results.z) buffers.add_result(**results.z);
+      buffers.add_result(*results.workspace);
+      launch_on_gpu(*problem, queue, *results.workspace);
       queue.wait();
     });
   });
@@ -147,34 +168,65 @@ ffi::Error load_gemm(int32_t ordinal, ffi::RemainingArgs, ffi::RemainingRets, ff
   return load_on_hip(kFamily, ordinal);
 }
 
-// The operands, results and attributes, which all handlers have.
+// The operands and the result that all handlers have, and the attributes.
 template <class Binding>
 auto with_operands(Binding&& binding) {
   return std::move(binding)
-      .template Arg<ffi::AnyBuffer>()          // a
-      .template Arg<ffi::AnyBuffer>()          // b
-      .template Arg<ffi::AnyBuffer>()          // bias
-      .template Ret<ffi::AnyBuffer>()          // c
-      .template OptionalRet<ffi::AnyBuffer>()  // z
+      .template Arg<ffi::AnyBuffer>()   // a
+      .template Arg<ffi::AnyBuffer>()   // b
+      .template Arg<ffi::AnyBuffer>()   // bias
+      .template Ret<ffi::AnyBuffer>();  // c
+}
+template <class Binding>
+auto with_attributes(Binding&& binding) {
+  return std::move(binding)
       .template Attr<int64_t>("trans_a")
       .template Attr<int64_t>("trans_b")
       .template Attr<int64_t>("activation");
 }
+template <class Binding>
+auto bind_host(Binding&& binding) {
+  return with_attributes(
+      with_operands(std::move(binding)).template OptionalRet<ffi::AnyBuffer>());  // z
+}
+template <class Binding>
+auto bind_gpu(Binding&& binding) {
+  return with_attributes(with_operands(std::move(binding)).RemainingRets());  // z?, workspace
+}
 
 }  // namespace
+
+int64_t gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,
+                       bool broadcast_a, bool broadcast_b) {
+  hk::gemm_problem problem{};
+  problem.in_type = problem.out_type = hk::dtype::bf16;
+  problem.batch = batch;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.trans_a = trans_a;
+  problem.trans_b = trans_b;
+  problem.broadcast_a = broadcast_a;
+  problem.broadcast_b = broadcast_b;
+  using hk::cdna::chip;
+  constexpr int units_942 = hk::cdna::traits<chip::gfx942>::compute_units;
+  constexpr int units_950 = hk::cdna::traits<chip::gfx950>::compute_units;
+  return static_cast<int64_t>(
+      std::max(hk::plan_gemm(problem, {chip::gfx942, units_942}).workspace_bytes,
+               hk::plan_gemm(problem, {chip::gfx950, units_950}).workspace_bytes));
+}
+
 }  // namespace jax_hipkittens
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     jax_hipkittens_gemm, jax_hipkittens::gemm,
-    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()));
+    jax_hipkittens::bind_host(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    jax_hipkittens_gemm_on_hip, jax_hipkittens::gemm_on_hip,
-    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind()
-                                      .Ctx<xla::ffi::PlatformStream<void*>>()
-                                      .Ctx<xla::ffi::DeviceOrdinal>()
-                                      .Ctx<xla::ffi::ScratchAllocator>()),
-    {xla::ffi::Traits::kCmdBufferCompatible});
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_gemm_on_hip, jax_hipkittens::gemm_on_hip,
+                              jax_hipkittens::bind_gpu(xla::ffi::Ffi::Bind()
+                                                           .Ctx<xla::ffi::PlatformStream<void*>>()
+                                                           .Ctx<xla::ffi::DeviceOrdinal>()),
+                              {xla::ffi::Traits::kCmdBufferCompatible});
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_gemm_load, jax_hipkittens::load_gemm,
                               xla::ffi::Ffi::Bind<xla::ffi::ExecutionStage::kInitialize>()
@@ -185,4 +237,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_gemm_load, jax_hipkittens::load_gem
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     jax_hipkittens_gemm_simulated, jax_hipkittens::gemm_simulated,
-    jax_hipkittens::with_operands(xla::ffi::Ffi::Bind().Ctx<xla::ffi::DeviceOrdinal>()));
+    jax_hipkittens::bind_gpu(xla::ffi::Ffi::Bind().Ctx<xla::ffi::DeviceOrdinal>()));

@@ -4,7 +4,7 @@ namespace jax_hipkittens {
 namespace {
 
 std::string& architecture() {
-  static std::string name;
+  static auto& name = *new std::string;  // Never destroyed: a call may outlive main.
   return name;
 }
 
@@ -47,15 +47,6 @@ void simulated_buffers::add_operand(const ffi::AnyBuffer& buffer) {
 
 void simulated_buffers::add_result(ffi::AnyBuffer& buffer) {
   add(buffer.untyped_data(), buffer.size_bytes(), true);
-}
-
-void* simulated_buffers::allocate(uint64_t bytes) {
-  constexpr uint64_t alignment = 256;
-  owned_.emplace_back(new char[bytes + alignment]);
-  const auto address = reinterpret_cast<uintptr_t>(owned_.back().get());
-  void* const aligned = reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
-  add(aligned, bytes, true);
-  return aligned;
 }
 
 ffi::Error load_on_hip(const char* family, int32_t ordinal) noexcept {

@@ -2,13 +2,12 @@
 //
 // A handler decodes and checks its operands as the host's does, plans its launches (a plan names
 // kernels and fills in their arguments; see hk/kernels/*/device_plan.h), and hands the plan to
-// launch_plan. Nothing is allocated on a device but XLA's scratch, and nothing waits, except for a
-// simulated device, whose results are XLA's CPU buffers.
+// launch_plan. Nothing is allocated on a device, and nothing waits, except for a simulated device,
+// whose results are XLA's CPU buffers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,18 +31,16 @@ struct gpu_queue {
 // The chip that plans are made for. Throws driver_error for one that there are no kernels for.
 hk::cdna::chip chip_of(const device& on, const std::string& family);
 
-// Scratch from XLA, freed by it after the call.
-inline void* allocate(ffi::ScratchAllocator& scratch, uint64_t bytes) {
-  const auto found = scratch.Allocate(bytes, 256);
-  if (!found) throw std::bad_alloc();
-  return *found;
-}
-
-// Runs a plan's launches in order. `scratch` gives its workspace.
-template <class Plan, class Scratch>
-void launch_plan(const gpu_queue& queue, const std::string& family, Plan& plan, Scratch& scratch) {
+// Runs a plan's launches in order. The workspace is a result of the call: scratch from XLA would be
+// free again when the handler returns, though a command buffer may replay the launches later.
+template <class Plan>
+void launch_plan(const gpu_queue& queue, const std::string& family, Plan& plan,
+                 ffi::AnyBuffer& workspace) {
   if (plan.refusal) throw std::invalid_argument(plan.refusal);
-  if (plan.workspace_bytes) plan.set_workspace(allocate(scratch, plan.workspace_bytes));
+  require(plan.workspace_bytes <= workspace.size_bytes(),
+          "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, received " +
+              std::to_string(workspace.size_bytes()));
+  if (plan.workspace_bytes) plan.set_workspace(workspace.untyped_data());
   for (int i = 0; i < plan.count; ++i) queue.on.launch(family, plan.launches[i], queue.stream);
 }
 
@@ -62,20 +59,13 @@ class simulated_buffers {
 
   void add_operand(const ffi::AnyBuffer& buffer);
   void add_result(ffi::AnyBuffer& buffer);
-  // Memory for a plan's workspace.
-  void* allocate(uint64_t bytes);
 
  private:
   void add(void* address, std::size_t bytes, bool is_result);
 
   const driver& api_;
   std::vector<void*> registered_;
-  std::vector<std::unique_ptr<char[]>> owned_;
 };
-
-inline void* allocate(simulated_buffers& buffers, uint64_t bytes) {
-  return buffers.allocate(bytes);
-}
 
 // Calls body(queue) for the simulated device that stands for XLA's CPU device `ordinal`.
 template <class Body>
@@ -86,6 +76,10 @@ void on_simulated_device(int32_t ordinal, Body&& body) {
   if (count < 1) throw driver_error("expected a simulated device, but there are none");
   body(gpu_queue{api, device_of(api, ordinal % count), nullptr});
 }
+
+// Bytes of workspace, at most, that a product of these sizes is worth on any GPU.
+int64_t gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,
+                       bool broadcast_a, bool broadcast_b);
 
 // Loads a family's kernels ahead of any capture: what the Initialize stage of its handlers does.
 ffi::Error load_on_hip(const char* family, int32_t ordinal) noexcept;

@@ -87,7 +87,8 @@ std::vector<std::string> host_isas() {
 }  // namespace jax_hipkittens
 
 NB_MODULE(_hk, module) {
-  module.doc() = "The compiled part of jax_hipkittens: XLA FFI handlers for the host's kernels.";
+  module.doc() =
+      "The compiled part of jax_hipkittens: XLA FFI handlers, and what they were built for.";
   module.def("handlers", jax_hipkittens::handlers, nb::sig("def handlers() -> dict[str, object]"),
              "Capsules for jax.ffi.register_ffi_target, by target name.");
   module.def("hip_handlers", jax_hipkittens::hip_handlers,
@@ -98,6 +99,10 @@ NB_MODULE(_hk, module) {
              "Capsules that run an architecture's kernels on the simulated device.");
   module.def("architectures", jax_hipkittens::architectures_of, nb::arg("family"),
              "GPU architectures that this build has kernels of a family for.");
+  module.def("gemm_workspace", jax_hipkittens::gemm_workspace, nb::arg("batch"), nb::arg("m"),
+             nb::arg("n"), nb::arg("k"), nb::arg("trans_a"), nb::arg("trans_b"),
+             nb::arg("broadcast_a"), nb::arg("broadcast_b"),
+             "Bytes of the workspace that a product on a GPU has as its last result.");
   module.def("hip_problem", jax_hipkittens::hip_problem,
              "Why the HIP library cannot be used; empty if it can.");
   module.def("package_folder", jax_hipkittens::package_folder,

@@ -1,5 +1,5 @@
 """
-The compiled part of jax_hipkittens: XLA FFI handlers for the host's kernels.
+The compiled part of jax_hipkittens: XLA FFI handlers, and what they were built for.
 """
 
 def handlers() -> dict[str, object]:
@@ -13,6 +13,18 @@ def simulated_handlers(architecture: str) -> dict[str, object]:
 
 def architectures(family: str) -> list[str]:
     """GPU architectures that this build has kernels of a family for."""
+
+def gemm_workspace(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    trans_a: bool,
+    trans_b: bool,
+    broadcast_a: bool,
+    broadcast_b: bool,
+) -> int:
+    """Bytes of the workspace that a product on a GPU has as its last result."""
 
 def hip_problem() -> str:
     """Why the HIP library cannot be used; empty if it can."""

@@ -34,8 +34,11 @@ class Target(NamedTuple):
         return f"{self.name} (simulated)" if self.simulated else self.name
 
 
+@functools.cache
 def simulated() -> str | None:
     """The chip that ``JAX_HIPKITTENS_SIMULATE`` names, for programs on JAX's CPU.
+
+    Read once, as handlers are registered once.
 
     Raises:
       ValueError: it names no chip that can be simulated.

@@ -128,8 +128,9 @@ void device::launch(const std::string& family, const hk::device_launch& what, vo
 }
 
 device& device_of(const driver& from, int ordinal) {
-  static std::mutex mutex;
-  static std::map<std::pair<const driver*, int>, std::unique_ptr<device>> devices;
+  using key = std::pair<const driver*, int>;
+  static std::mutex& mutex = *new std::mutex;  // Never destroyed: a call may outlive main.
+  static auto& devices = *new std::map<key, std::unique_ptr<device>>;
   const std::lock_guard lock(mutex);
   auto& found = devices[{&from, ordinal}];
   if (!found) found = std::make_unique<device>(from, ordinal);

@@ -35,6 +35,8 @@ struct library {
 };
 
 library open(const std::vector<std::string>& candidates, const std::string& advice) {
+  for (const std::string& path : candidates)  // what the process has loaded already
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD)) return {handle, path};
   std::string failures;
   for (const std::string& path : candidates) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, path};
@@ -125,16 +127,16 @@ void check_driver(const driver& from, int error, const char* call, const std::st
 }
 
 const driver& hip() {
-  static opened_once once;
+  static opened_once& once = *new opened_once;  // Never destroyed: a call may outlive main.
   return once.get([] {
     return fill(
-        open(or_chosen({"libamdhip64.so.7", "libamdhip64.so"}),
+        open(or_chosen({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"}),
              std::string("install ROCm, or set ") + kVariable + " to the path of libamdhip64.so"));
   });
 }
 
 const driver& simulated_hip(const std::string& architecture) {
-  static opened_once once;
+  static opened_once& once = *new opened_once;
   return once.get([&] {
     const library from = open(or_chosen({package_folder() + "/" + kSimulator}),
                               "build the package with HK_BUILD_HIPSIM=ON for a simulated device");

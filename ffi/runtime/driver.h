@@ -53,7 +53,8 @@ class driver_error : public std::runtime_error {
 // Throws driver_error unless `error` is 0; `call` names the function, `doing` says what it was for.
 void check_driver(const driver& from, int error, const char* call, const std::string& doing);
 
-// HIP, from libamdhip64.so.7, libamdhip64.so, or the file that JAX_HIPKITTENS_HIP_LIBRARY names.
+// HIP 7 or 6, from the libamdhip64 that the process has loaded, else from .so.7, .so.6 or .so, or
+// from the file that JAX_HIPKITTENS_HIP_LIBRARY names.
 // Throws driver_error, saying why, if there is none; the next call tries again.
 const driver& hip();
 

@@ -20,6 +20,7 @@ DTYPES = ("bfloat16", "float16", "float32")
 # As hk/kernels/gemm/device_plan.h has them: offsets inside of a tile take 31 bits.
 _GPU_SIZE = 2**31 - 257
 _GPU_ROW = (2**31 - 1024) // 128 - 1
+_GPU_TILE = 64  # rows and columns of the smallest
 _ACTIVATIONS = {None: 0, "gelu": 1, "silu": 2, "gelu_exact": 3}
 _M, _N, _K = "abcdefgh", "ijklmnop", "qrstuvwxy"  # K: and that of parts
 
@@ -52,6 +53,11 @@ def require(
         )
 
 
+def _is_plain(a: Any, b: Any) -> bool:
+    """Whether a GPU's matrix units take the operands as they are."""
+    return a.dtype == b.dtype and a.dtype != jnp.float32
+
+
 @dataclasses.dataclass(frozen=True)
 class Gemm(_stack.Kernel):
     """c = activation(z), z = op(a) @ op(b) + bias: gives c, and z ``with_z``.
@@ -64,6 +70,7 @@ class Gemm(_stack.Kernel):
       trans_b: b lies [...,n...,k...] rather than [...,k...,n...].
       dtype: of the results [...,m...,n...].
       activation: None, "gelu" (tanh approximation), "gelu_exact" or "silu".
+      on_gpu: the call is a GPU's, real or simulated, whose last result is a workspace.
     """
 
     m: int
@@ -74,6 +81,7 @@ class Gemm(_stack.Kernel):
     dtype: np.dtype[Any]
     activation: str | None = None
     with_z: bool = False
+    on_gpu: bool = False
 
     name = "gemm"
     sums_over_devices = True
@@ -107,25 +115,31 @@ class Gemm(_stack.Kernel):
         return (a, b, n), [m + n] * (2 if self.with_z else 1), m + n + k
 
     def gpu_limit(self, operands: Sequence[Any]) -> str | None:
+        a, b, _ = operands
         m, n, k = (math.prod(sizes) for sizes in self._sizes(operands))
-        rows = m if self.trans_a else k, k if self.trans_b else n
-        if max(m, n, k) > _GPU_SIZE or max(rows) > _GPU_ROW:
-            return (
-                f"kernels for GPUs take M, N and K up to {_GPU_SIZE} and stored rows "
-                f"of up to {_GPU_ROW} elements, and not M={m}, N={n}, K={k}"
-            )
-        return None
+        terms = k * (1 if _is_plain(a, b) else parts.count(a.dtype.name, b.dtype.name))
+        rows = m if self.trans_a else terms, terms if self.trans_b else n
+        batch = math.prod(self._leading(operands))
+        tiles = batch * -(-m // _GPU_TILE) * -(-n // _GPU_TILE)
+        most = max(m, n, terms, batch, tiles)
+        if most <= _GPU_SIZE and max(rows) <= _GPU_ROW:
+            return None
+        return (
+            f"kernels for GPUs take sizes up to {_GPU_SIZE} and stored rows of up to "
+            f"{_GPU_ROW} elements, and not a batch of {batch} with M={m}, N={n}, K={k}"
+        )
 
     def gpu(self, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
-        """The matrix units take two operands of 16 bits: others become sums of bf16."""
-        a, b, bias = self._restored(operands)
-        if a.dtype == b.dtype and a.dtype != jnp.float32:
-            return super().gpu(operands)
+        """Operands of f32, or of different dtypes, become sums of bf16."""
+        a, b, bias = restored = self._restored(operands)
+        gemm = dataclasses.replace(self, on_gpu=True)
+        if _is_plain(a, b) or self.gpu_limit(restored) is not None:
+            return super(Gemm, gemm).gpu(operands)
         a, b = parts.pairs(
             (a, a.ndim - self.ranks[0] + (0 if self.trans_a else self.m)),
             (b, b.ndim - self.ranks[1] + (self.n if self.trans_b else 0)),
         )
-        gemm = dataclasses.replace(self, k=self.k + 1)
+        gemm = dataclasses.replace(gemm, k=self.k + 1)
         return gemm.gpu([x for x in (a, b, bias) if x is not None])
 
     def flat(
@@ -168,21 +182,39 @@ class Gemm(_stack.Kernel):
         if max(a.shape[0], b.shape[0]) < batch:  # A bias for each of the batch alone.
             a = jnp.broadcast_to(a, (batch, *a.shape[1:]))
         shared_b = b.shape[0] == 1 and (bias is None or bias.shape[0] == 1)
-        if a.shape[0] > 1 and shared_b and not self.trans_a:
+        fits = not self.on_gpu or a.shape[0] * a.shape[1] <= _GPU_SIZE
+        if a.shape[0] > 1 and shared_b and not self.trans_a and fits:
             a = a.reshape(1, a.shape[0] * a.shape[1], a.shape[2])
         m = a.shape[2] if self.trans_a else a.shape[1]
         n = b.shape[1] if self.trans_b else b.shape[2]
         if bias is not None and bias.shape[0] == 1:
             bias = bias[0]
         result = _ffi.result(a, (max(a.shape[0], b.shape[0]), m, n), self.dtype)
-        return _ffi.call(
+        results = [result] * (2 if self.with_z else 1)
+        workspace = [self._workspace(a, b, m, n)] if self.on_gpu else []
+        found = _ffi.call(
             "gemm",
-            (result, result) if self.with_z else (result,),
+            results + workspace,
             *(a, b, jnp.zeros((0,), jnp.float32) if bias is None else bias),
             trans_a=self.trans_a,
             trans_b=self.trans_b,
             activation=_ACTIVATIONS[self.activation],
         )
+        return found[: len(results)]
+
+    def _workspace(self, a: jax.Array, b: jax.Array, m: int, n: int) -> Any:
+        """The type of a GPU's workspace; never empty, as XLA skips calls with those."""
+        size = _ffi.require().gemm_workspace(
+            batch=max(a.shape[0], b.shape[0]),
+            m=m,
+            n=n,
+            k=a.shape[1] if self.trans_a else a.shape[2],
+            trans_a=self.trans_a,
+            trans_b=self.trans_b,
+            broadcast_a=a.shape[0] == 1,
+            broadcast_b=b.shape[0] == 1,
+        )
+        return _ffi.result(a, (max(16, size),), np.dtype(np.uint8))
 
     def flat_reference(self, operands: Sequence[Any]) -> Sequence[jax.Array]:
         a, b, bias = self._matrices(operands)

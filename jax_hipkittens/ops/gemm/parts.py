@@ -1,7 +1,8 @@
 """Products of f32 by matrix units that take bf16: every operand a sum of bf16 parts.
 
-f32 has 24 bits of mantissa, f16 11 and bf16 8, so that three, two and one parts are
-exact. Of their products, those are left out that a sum in f32 has no room for.
+f32 has 24 bits of mantissa, f16 11 and bf16 8, so that three, two and one parts, each
+rounded, are exact. Of their products, those are left out that a sum in f32 has no room
+for. (AMD's matrix units multiply f32 too, at a sixteenth of the rate on gfx950.)
 
 Source: Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype
 For Higher-Precision Computations", arXiv:1904.06376.
@@ -9,9 +10,24 @@ For Higher-Precision Computations", arXiv:1904.06376.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 _COUNTS = {"float32": 3, "float16": 2, "bfloat16": 1}
-_KEPT = 3  # Part i of one times part j of the other is below 2^-8(i + j) of the whole.
+_KEPT = 3  # Part i times part j is at most 2^-9(i + j) of the whole.
+
+
+def count(left: str, right: str) -> int:
+    """How many pairs of parts a product of these dtypes takes."""
+    return len(_chosen(_COUNTS[left], _COUNTS[right]))
+
+
+def _chosen(left: int, right: int) -> list[tuple[int, int]]:
+    return [
+        (i, total - i)
+        for total in reversed(range(_KEPT))  # Small products are summed first.
+        for i in range(total + 1)
+        if i < left and total - i < right
+    ]
 
 
 def pairs(
@@ -28,12 +44,7 @@ def pairs(
     """
     (x, x_axis), (y, y_axis) = left, right
     x_parts, y_parts = split(x), split(y)
-    chosen = [
-        (i, total - i)
-        for total in reversed(range(_KEPT))  # Small products are summed first.
-        for i in range(total + 1)
-        if i < len(x_parts) and total - i < len(y_parts)
-    ]
+    chosen = _chosen(len(x_parts), len(y_parts))
     return (
         jnp.stack([_part(x_parts, i, alone=j == 0) for i, j in chosen], x_axis),
         jnp.stack([_part(y_parts, j, alone=i == 0) for i, j in chosen], y_axis),
@@ -51,20 +62,28 @@ def _part(parts: list[jax.Array], i: int, alone: bool) -> jax.Array:
 def split(x: jax.Array) -> list[jax.Array]:
     """bf16 arrays whose sum is x; the first alone where x is not finite.
 
-    Each part is cut off, not rounded, so that none overflows, and by masking bits,
-    which XLA does not take for a conversion that it may skip.
+    By masking bits, which XLA does not take for a conversion that it may skip.
     """
-    count = _COUNTS[x.dtype.name]
     rest = x.astype(jnp.float32)
     parts = []
-    for _ in range(count):
-        bits = jax.lax.bitcast_convert_type(rest, jnp.uint32) & jnp.uint32(0xFFFF0000)
+    for _ in range(_COUNTS[x.dtype.name]):
+        bits = _rounded(rest)
         part = jax.lax.bitcast_convert_type(bits, jnp.float32)
         parts.append(_as_bf16(bits))
         rest = jnp.where(jnp.isfinite(part), rest - part, 0)
-    if count > 1:
+    if len(parts) > 1:
         parts[0] = jnp.where(jnp.isnan(x), jnp.bfloat16(jnp.nan), parts[0])
     return parts
+
+
+_HIGH, _EXPONENT = np.uint32(0xFFFF0000), np.uint32(0x7F800000)
+
+
+def _rounded(x: jax.Array) -> jax.Array:
+    """The bits of f32 x as bf16: to nearest, or cut off where that overflows."""
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & _HIGH
+    return jnp.where(rounded & _EXPONENT == _EXPONENT, bits & _HIGH, rounded)
 
 
 def _as_bf16(bits: jax.Array) -> jax.Array:

@@ -248,7 +248,7 @@ def _sum_leading(x: jax.Array, axes: int, dtype: Any, strict: bool) -> jax.Array
     """x summed over its first axes. XLA's own sums depend on the number of threads."""
     if axes == 0:
         return x.astype(dtype)
-    ones = jnp.ones(x.shape[:axes], x.dtype)
+    ones = jnp.ones(x.shape[:axes], jnp.bfloat16 if x.dtype == jnp.float32 else x.dtype)
     counts = 0, x.ndim - axes, axes
     gemm = Gemm((True, True, False), strict, *counts, False, False, np.dtype(dtype))
     return _stack.run(gemm, (ones, x, None))[0]

@@ -1,18 +1,16 @@
 // How a GPU computes a product: which kernels, with which grids and arguments. Plain C++; knows no
 // driver, reads no memory but the problem itself.
 //
-//   gemm_plan plan = plan_gemm(problem, {cdna::chip::gfx950, 256});
-//   if (plan.refusal) ...                       // a sentence: nothing can be launched
-//   void* scratch = plan.workspace_bytes ? allocate(plan.workspace_bytes) : nullptr;
-//   plan.set_workspace(scratch);                // aligned to 256 bytes
+//   gemm_plan plan = plan_gemm(problem, {cdna::chip::gfx950, 256, bytes});
+//   if (plan.refusal) ...           // a sentence: nothing can be launched
+//   plan.set_workspace(workspace);  // of plan.workspace_bytes <= bytes, aligned to 16
 //   for (int i = 0; i < plan.count; ++i) launch(plan.launches[i]);     // in order, on one stream
 //
 // - The kernels are in the code object "gemm.<chip>.co".
 // - problem.a, b, c, z, bias are device addresses; their alignment picks the kernel, any is served.
 // - count is 0 where the result is empty. Every element of c and z is written otherwise.
-// - The plan depends on nothing but the problem, the addresses' alignment and the device, so
-// results
-//   are reproducible.
+// - The plan depends on nothing but the problem, the addresses' alignment and the device with the
+//   workspace that there is, so results are reproducible.
 // - The workspace need not be cleared, and is free again after the last launch.
 #pragma once
 
@@ -32,6 +30,7 @@ namespace hk {
 struct gemm_device {
   cdna::chip chip;
   int32_t compute_units;
+  int64_t most_workspace = int64_t{256} << 20;  // bytes that a plan may ask for
 };
 
 struct gemm_plan {
@@ -135,7 +134,6 @@ struct sizes {
 inline constexpr double start_clocks = 3000;   // launch of a block until its first product
 inline constexpr double reduce_clocks = 8000;  // one more launch
 inline constexpr double bytes_of_unit = 12;    // a clock, of memory, for each compute unit
-inline constexpr int64_t most_workspace = int64_t{256} << 20;
 
 // Clocks until all is done: rounds of blocks over the compute units, each as long as its steps and
 // the store of its tile, and for splits > 1 the reduction's traffic.
@@ -159,7 +157,7 @@ struct choice {
 };
 
 // Parts of K that leave at least 256 terms to each.
-inline int64_t most_splits(const variant& v, const sizes& s) {
+inline int64_t most_splits(const variant& v, const sizes& s, int64_t most_workspace) {
   const int64_t result = 4 * s.batch * s.m * s.n;
   return std::min<int64_t>({64, s.k / std::max<int64_t>(256, v.step), most_workspace / result});
 }
@@ -181,7 +179,7 @@ inline choice choose(const gemm_device& device, const sizes& s, const operand& a
   choice best;
   for (const variant& v : variants_of(device.chip)) {
     if (!serves(v, a, b)) continue;
-    for (int64_t splits = 1; splits <= std::max<int64_t>(1, most_splits(v, s)); ++splits) {
+    for (int64_t splits = 1; splits <= std::max<int64_t>(1, most_splits(v, s, device.most_workspace)); ++splits) {
       const double clocks = cost(v, s, splits, device.compute_units);
       if (!best.kernel || clocks < best.clocks) best = {&v, splits, clocks};
     }
@@ -294,7 +292,7 @@ inline void add_reduction(gemm_plan& plan, gemm_arguments& x) {
 // One B for every entry, and no bias of each: the rows of all entries are those of one matrix.
 inline sizes simplify(const gemm_problem& p) {
   const bool folds = p.broadcast_b && !p.broadcast_a && !p.trans_a &&
-                     (!p.bias || p.bias_rows == 0) && p.m <= INT32_MAX / p.batch;
+                     (!p.bias || p.bias_rows == 0) && p.m <= (INT32_MAX - 256) / p.batch;
   if (folds) return {1, p.m * p.batch, p.n, p.k};
   return {p.batch, p.m, p.n, p.k};
 }

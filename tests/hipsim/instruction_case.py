@@ -1,9 +1,10 @@
 """Runs instructions on registers that hold chosen values.
 
 Each instruction under test is a kernel of its own; all kernels of a chip lie in one
-code object, so that the assembler runs once. Lane n of the launch starts with its record of
-``SOURCES`` in v[4:5], v[6:7], v[8:9] (three sources of up to 64 bits) and v[10:11] (the
-old destination); a scalar instruction finds its wave's first record in s[8:15].
+code object, so that the assembler runs once. Lane n of the launch starts with its
+record of eight dwords in v[4:5], v[6:7], v[8:9] (three sources of up to 64 bits) and
+v[10:11] (the old destination); a scalar instruction finds its wave's first record in
+s[8:15].
 """
 
 import functools

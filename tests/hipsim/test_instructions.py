@@ -1196,6 +1196,26 @@ def division_case(kind: str, name: str) -> None:
 division_case("f", "f32")
 division_case("d", "f64")
 
+
+def literal_case(name, text, kind, middle):
+    """Multiply-add with the literal 10 as a factor or as the addend."""
+
+    def check(records, registers):
+        a, b = (typed(records[:, 2 * i : 2 * i + 2], kind) for i in (0, 1))
+        ten = np.full(COUNT, 10.0)
+        with np.errstate(all="ignore"):
+            want = fma(a, ten, b) if middle else fma(a, b, ten)
+            want = stored(want, kind, records[:, 6:8])
+        return agree(registers.vector, want, kind, 1, None), want
+
+    CASES.append(Case(name, f"{name} {text}", check, kind * 2))
+
+
+literal_case("v_fmamk_f32", "v10, v4, 0x41200000, v6", "f", True)
+literal_case("v_fmaak_f32", "v10, v4, v6, 0x41200000", "f", False)
+literal_case("v_madmk_f16", "v10, v4, 0x4900, v6", "h", True)
+literal_case("v_madak_f16", "v10, v4, v6, 0x4900", "h", False)
+
 # ---- DPP and SDWA
 
 

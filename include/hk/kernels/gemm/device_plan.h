@@ -179,7 +179,8 @@ inline choice choose(const gemm_device& device, const sizes& s, const operand& a
   choice best;
   for (const variant& v : variants_of(device.chip)) {
     if (!serves(v, a, b)) continue;
-    for (int64_t splits = 1; splits <= std::max<int64_t>(1, most_splits(v, s, device.most_workspace)); ++splits) {
+    for (int64_t splits = 1;
+         splits <= std::max<int64_t>(1, most_splits(v, s, device.most_workspace)); ++splits) {
       const double clocks = cost(v, s, splits, device.compute_units);
       if (!best.kernel || clocks < best.clocks) best = {&v, splits, clocks};
     }

@@ -19,7 +19,7 @@ hk::cdna::chip chip_of(const device& on, const std::string& family) {
 }
 
 void gpu_queue::wait() const {
-  check_driver(api, api.synchronize(stream), "hipStreamSynchronize",
+  check_driver(api, api.synchronize(stream), api.synchronize.name,
                "running on simulated " + on.name());
 }
 
@@ -33,11 +33,11 @@ simulated_buffers::~simulated_buffers() {
 
 void simulated_buffers::add(void* address, std::size_t bytes, bool is_result) {
   if (bytes == 0) return;
-  check_driver(api_, api_.register_memory(address, bytes), "hipsim_register",
+  check_driver(api_, api_.register_memory(address, bytes), api_.register_memory.name,
                "giving a buffer to the simulated device");
   registered_.push_back(address);
   if (is_result)
-    check_driver(api_, api_.mark_undefined(address, bytes, 1), "hipsim_mark_undefined",
+    check_driver(api_, api_.mark_undefined(address, bytes, 1), api_.mark_undefined.name,
                  "giving a result to the simulated device");
 }
 

@@ -72,7 +72,7 @@ template <class Body>
 void on_simulated_device(int32_t ordinal, Body&& body) {
   const driver& api = simulated_hip(simulated_architecture());
   int count = 0;
-  check_driver(api, api.count_devices(&count), "hipGetDeviceCount", "looking for devices");
+  check_driver(api, api.count_devices(&count), api.count_devices.name, "looking for devices");
   if (count < 1) throw driver_error("expected a simulated device, but there are none");
   body(gpu_queue{api, device_of(api, ordinal % count), nullptr});
 }

@@ -11,9 +11,10 @@
   __attribute__((visibility("protected"))) void
 
 // Local memory of a kernel, whose size the code object then states, and its address, a number.
-#define HK_LOCAL_MEMORY(name, bytes)                                          \
-  [[clang::loader_uninitialized]] static hk::local<char> name##_memory[bytes] \
-      __attribute__((aligned(1024)));                                         \
+#define HK_LOCAL_MEMORY(name, bytes)                                              \
+  static_assert((bytes) <= hk::chip_traits::lds_bytes, "more than the chip has"); \
+  [[clang::loader_uninitialized]] static hk::local<char> name##_memory[bytes]     \
+      __attribute__((aligned(1024)));                                             \
   const uint32_t name = (uint32_t)(&name##_memory[0])
 
 #define HK_STAGED(name, type, trans_a, trans_b, BM, BN, WM, WN, waves)                   \

@@ -15,9 +15,10 @@ constexpr char kSuffix[] = ".co";
 class current_device {
  public:
   current_device(const driver& of, int ordinal) : driver_(of) {
-    check_driver(driver_, driver_.get_device(&previous_), "hipGetDevice", "asking for the device");
+    check_driver(driver_, driver_.get_device(&previous_), driver_.get_device.name,
+                 "asking for the device");
     if (previous_ == ordinal) return;
-    check_driver(driver_, driver_.set_device(ordinal), "hipSetDevice",
+    check_driver(driver_, driver_.set_device(ordinal), driver_.set_device.name,
                  "choosing device " + std::to_string(ordinal));
     changed_ = true;
   }
@@ -51,12 +52,12 @@ std::vector<char> read_image(const std::string& family, const device_facts& fact
 device_facts describe(const driver& from, int ordinal) {
   int count = 0;
   const int error = from.count_devices(&count);
-  check_driver(from, error, "hipGetDeviceCount", "looking for devices");
+  check_driver(from, error, from.count_devices.name, "looking for devices");
   if (ordinal < 0 || ordinal >= count)
     throw driver_error("expected a device of number " + std::to_string(ordinal) + ", but " +
                        from.name + " has " + std::to_string(count) + " devices");
   device_facts facts;
-  check_driver(from, from.describe(from, ordinal, facts), "hipGetDevicePropertiesR0600",
+  check_driver(from, from.describe(from, ordinal, facts), from.properties.name,
                "describing device " + std::to_string(ordinal));
   return facts;
 }
@@ -98,7 +99,8 @@ device::module& device::loaded(const std::string& family) {
   if (found.handle) return found;
   found.image = read_image(family, facts_);
   const current_device guard(driver_, ordinal_);
-  check_driver(driver_, driver_.load_module(&found.handle, found.image.data()), "hipModuleLoadData",
+  check_driver(driver_, driver_.load_module(&found.handle, found.image.data()),
+               driver_.load_module.name,
                "loading " + code_object_path(family, facts_.architecture) + " on " + name());
   return found;
 }
@@ -111,7 +113,8 @@ void* device::function(const std::string& family, const std::string& name) {
     const current_device guard(driver_, ordinal_);
     void* handle = nullptr;
     check_driver(driver_, driver_.get_function(&handle, from.handle, name.c_str()),
-                 "hipModuleGetFunction", "looking for the kernel " + name + " on " + this->name());
+                 driver_.get_function.name,
+                 "looking for the kernel " + name + " on " + this->name());
     found = handle;
   }
   return found;
@@ -123,7 +126,7 @@ void device::launch(const std::string& family, const hk::device_launch& what, vo
   const current_device guard(driver_, ordinal_);
   const int error = driver_.launch(kernel, what.grid[0], what.grid[1], what.grid[2], what.threads,
                                    1, 1, what.local_bytes, stream, parameters, nullptr);
-  check_driver(driver_, error, "hipModuleLaunchKernel",
+  check_driver(driver_, error, driver_.launch.name,
                std::string("launching ") + what.kernel + " on " + name());
 }
 

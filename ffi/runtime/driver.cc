@@ -47,18 +47,17 @@ library open(const std::vector<std::string>& candidates, const std::string& advi
                      advice);
 }
 
-template <class Function>
-void find(const library& from, const char* name, Function& entry) {
-  entry = reinterpret_cast<Function>(dlsym(from.handle, name));
-  if (!entry)
-    throw driver_error("expected a HIP 6 or 7 library, but " + from.path + " has no " + name +
-                       "; install a newer ROCm, or set " + kVariable + " to another library");
+template <class Signature>
+void find_optional(const library& from, const char* name, entry<Signature>& into) {
+  into = {reinterpret_cast<Signature*>(dlsym(from.handle, name)), name};
 }
 
-// Leaves `entry` null if there is no such symbol.
-template <class Function>
-void find_optional(const library& from, const char* name, Function& entry) {
-  entry = reinterpret_cast<Function>(dlsym(from.handle, name));
+template <class Signature>
+void find(const library& from, const char* name, entry<Signature>& into) {
+  find_optional(from, name, into);
+  if (!into)
+    throw driver_error("expected a HIP 6 or 7 library, but " + from.path + " has no " + name +
+                       "; install a newer ROCm, or set " + kVariable + " to another library");
 }
 
 driver fill(const library& from) {
@@ -79,7 +78,7 @@ driver fill(const library& from) {
 }
 
 void add_simulation(const library& from, driver& table, const std::string& architecture) {
-  int (*set_option)(const char*, const char*);
+  entry<int(const char*, const char*)> set_option;
   find_optional(from, "hipsim_set_option", set_option);
   if (!set_option)
     throw driver_error("expected a simulated device, but " + from.path +

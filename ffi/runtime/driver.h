@@ -15,34 +15,45 @@ struct device_facts {
   int compute_units = 0;
 };
 
+// One of a driver's functions, and its name for messages; null where a driver has none.
+template <class Signature>
+struct entry;
+template <class Result, class... Arguments>
+struct entry<Result(Arguments...)> {
+  Result (*function)(Arguments...) = nullptr;
+  const char* name = "";
+
+  Result operator()(Arguments... arguments) const { return function(arguments...); }
+  explicit operator bool() const { return function != nullptr; }
+};
+
 // Functions that return int return 0, or an error that error_name and error_text explain. Streams,
 // modules and functions are the driver's own handles.
 struct driver {
   std::string name;     // as messages call it: "HIP"
   std::string library;  // the file it was opened from
 
-  int (*count_devices)(int* count);
-  int (*get_device)(int* device);
-  int (*set_device)(int device);
+  entry<int(int* count)> count_devices;
+  entry<int(int* device)> get_device;
+  entry<int(int device)> set_device;
+  entry<int(void* properties, int device)> properties;  // the driver's own, for describe
   int (*describe)(const driver& self, int device, device_facts& facts);
-  int (*load_module)(void** module, const void* image);
-  int (*get_function)(void** function, void* module, const char* name);
-  int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                unsigned block_y, unsigned block_z, unsigned local_bytes, void* stream,
-                void** parameters, void** extra);
-  const char* (*error_name)(int error);
-  const char* (*error_text)(int error);
-
-  // The driver's own, for describe.
-  int (*properties)(void* properties, int device);
+  entry<int(void** module, const void* image)> load_module;
+  entry<int(void** function, void* module, const char* name)> get_function;
+  entry<int(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+            unsigned block_y, unsigned block_z, unsigned local_bytes, void* stream,
+            void** parameters, void** extra)>
+      launch;
+  entry<const char*(int error)> error_name;
+  entry<const char*(int error)> error_text;
 
   // A simulated device's, null otherwise: memory that kernels may use, results that they have to
   // write, what went wrong in the last launch, and the wait for a launch.
-  int (*register_memory)(void* address, std::size_t bytes);
-  int (*unregister_memory)(void* address);
-  int (*mark_undefined)(void* address, std::size_t bytes, int poison);
-  const char* (*last_report)();
-  int (*synchronize)(void* stream);
+  entry<int(void* address, std::size_t bytes)> register_memory;
+  entry<int(void* address)> unregister_memory;
+  entry<int(void* address, std::size_t bytes, int poison)> mark_undefined;
+  entry<const char*()> last_report;
+  entry<int(void* stream)> synchronize;
 };
 
 // A driver that is missing, or a call to it that failed; what() is a sentence.

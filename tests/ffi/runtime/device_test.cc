@@ -40,33 +40,39 @@ driver make_driver() {
   driver table{};
   table.name = "fake";
   table.library = "fake.so";
-  table.count_devices = [](int* count) { return *count = kDevices, fails("count_devices"); };
-  table.get_device = [](int* now) { return *now = seen::current, fails("get_device"); };
-  table.set_device = [](int now) { return seen::current = now, fails("set_device"); };
+  table.count_devices = {[](int* count) { return *count = kDevices, fails("count_devices"); },
+                         "fakeCount"};
+  table.get_device = {[](int* now) { return *now = seen::current, fails("get_device"); },
+                      "fakeGet"};
+  table.set_device = {[](int now) { return seen::current = now, fails("set_device"); }, "fakeSet"};
+  table.properties.name = "fakeDescribe";
   table.describe = [](const driver&, int, device_facts& facts) {
     facts = {world->architecture, 256};
     return fails("describe");
   };
-  table.load_module = [](void** module, const void* image) {
-    *module = const_cast<void*>(image);
-    return ++world->modules, fails("load_module");
-  };
-  table.get_function = [](void** function, void*, const char* name) {
-    world->kernel = name;
-    *function = &world->kernel;
-    return fails("get_function");
-  };
-  table.launch = [](void*, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
-                    unsigned, void* stream, void** parameters, void**) {
-    world->grid[0] = x, world->grid[1] = y, world->grid[2] = z;
-    world->threads = threads;
-    world->stream = stream;
-    std::memcpy(&world->argument, parameters[0], sizeof(uint32_t));
-    world->launched_on = seen::current;
-    return ++world->launches, fails("launch");
-  };
-  table.error_name = [](int) { return "fakeErrorSeven"; };
-  table.error_text = [](int) { return "it is seven"; };
+  table.load_module = {[](void** module, const void* image) {
+                         *module = const_cast<void*>(image);
+                         return ++world->modules, fails("load_module");
+                       },
+                       "fakeLoad"};
+  table.get_function = {[](void** function, void*, const char* name) {
+                          world->kernel = name;
+                          *function = &world->kernel;
+                          return fails("get_function");
+                        },
+                        "fakeFind"};
+  table.launch = {[](void*, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
+                     unsigned, unsigned, void* stream, void** parameters, void**) {
+                    world->grid[0] = x, world->grid[1] = y, world->grid[2] = z;
+                    world->threads = threads;
+                    world->stream = stream;
+                    std::memcpy(&world->argument, parameters[0], sizeof(uint32_t));
+                    world->launched_on = seen::current;
+                    return ++world->launches, fails("launch");
+                  },
+                  "fakeLaunch"};
+  table.error_name = {[](int) { return "fakeErrorSeven"; }, "fakeName"};
+  table.error_text = {[](int) { return "it is seven"; }, "fakeText"};
   return table;
 }
 
@@ -165,11 +171,11 @@ HK_TEST(every_call_that_fails_is_named_and_another_try_succeeds) {
   write_code_object();
   const driver table = make_driver();
   const std::map<std::string, std::string> calls = {
-      {"get_device", "hipGetDevice failed"},
-      {"set_device", "choosing device 1: hipSetDevice failed"},
-      {"load_module", "fake.gfx950.co on device 1 (gfx950): hipModuleLoadData failed"},
-      {"get_function", "looking for the kernel kernel on device 1 (gfx950): hipModuleGetFunction"},
-      {"launch", "launching kernel on device 1 (gfx950): hipModuleLaunchKernel failed"},
+      {"get_device", "fakeGet failed"},
+      {"set_device", "choosing device 1: fakeSet failed"},
+      {"load_module", "fake.gfx950.co on device 1 (gfx950): fakeLoad failed"},
+      {"get_function", "looking for the kernel kernel on device 1 (gfx950): fakeFind"},
+      {"launch", "launching kernel on device 1 (gfx950): fakeLaunch failed"},
   };
   for (const auto& [name, message] : calls) {
     device on(table, 1);

@@ -18,6 +18,8 @@ inline constexpr int wave_lanes = 64;
 //   dma_bytes        largest piece that a lane can bring from memory to LDS directly
 //   transposing_read whether LDS reads can transpose 16-bit elements (ds_read_b64_tr_b16)
 //   mfma_k           terms of the 16x16 matrix instruction for 16-bit operands
+//   mfma_rate        operations on them that a compute unit does in a clock
+//   fp8_is_fnuz      whether fp8 operands have no minus zero and no infinities (else OCP's)
 template <chip>
 struct traits;
 

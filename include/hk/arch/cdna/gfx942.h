@@ -14,6 +14,7 @@ struct traits<chip::gfx942> {
   static constexpr int dma_bytes = 4;
   static constexpr bool transposing_read = false;
   static constexpr int mfma_k = 16;
+  static constexpr int mfma_rate = 2048;
   static constexpr bool fp8_is_fnuz = true;
 };
 

@@ -14,6 +14,7 @@ struct traits<chip::gfx950> {
   static constexpr int dma_bytes = 16;
   static constexpr bool transposing_read = true;
   static constexpr int mfma_k = 32;
+  static constexpr int mfma_rate = 4096;
   static constexpr bool fp8_is_fnuz = false;  // OCP formats
 };
 

@@ -10,11 +10,14 @@
 
 #include <cstdint>
 
-#include "hk/arch/cdna/chip.h"
+#include "hk/arch/cdna/gfx942.h"
+#include "hk/arch/cdna/gfx950.h"
 
 namespace hk::cdna {
 
-inline constexpr uint32_t remap_xcds = 8;
+inline constexpr uint32_t remap_xcds = traits<chip::gfx950>::xcds;
+static_assert(remap_xcds == 8 && traits<chip::gfx942>::xcds == 8,
+              "the remap takes 8 chiplets for granted: 3 bits of a workgroup's number");
 
 // A permutation of [0, count). Within full rounds of 8 runs, workgroup `id` of chiplet id % 8 takes
 // a place in the chiplet's run; the numbers behind the last full round stay.

@@ -3,14 +3,12 @@
 // A wave's accumulators go through LDS, a strip of rows of 64 columns at a time, and come back as
 // runs of 8 elements to a lane:
 //
-//   accumulators: lane = row, 4 columns     strip in LDS            runs
-//   [16 rows x 64 columns] x R / 16   --->  R rows x 256 bytes ---> 8 rows x 64 columns, R / 8
-//   times
+//   accumulators: lane = row, 4 columns      strip in LDS            runs
+//   R / 16 of [16 rows x 64 columns]   --->  R rows x 256 bytes ---> R / 8 of 8 rows x 64 columns
 //
 //   along rows      lane l has columns 8 (l % 8) .. + 7 of row l / 8: stores of 16 bytes
-//   along columns   lane l has rows 0 .. 7 of column l: for rows of C that 16 bytes do not divide,
-//   or
-//                   that are not aligned; the 64 lanes store adjacent elements
+//   along columns   lane l has rows 0 .. 7 of column l: for rows of C that are not aligned, or that
+//                   16 bytes do not divide; the 64 lanes store adjacent elements
 //
 // The strip is the wave's own, so no barrier is needed between its parts, only one before the
 // first, when other waves may still read operands there.

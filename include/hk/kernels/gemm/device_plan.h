@@ -66,24 +66,24 @@ struct variant {
   double clocks_of_step;  // 64 terms of a tile on an otherwise idle compute unit
 };
 
-// The matrix units of a compute unit do 4096 (gfx942: 2048) operations a clock in 16-bit types. The
-// fractions of that which a schedule reaches are estimates: from llvm-mca for one wave, less what
-// barriers cost. They only have to rank the variants.
-constexpr double step_clocks(int rows, int cols, int operations, double fraction) {
-  return 2.0 * rows * cols * 64 / (operations * fraction);
+// The fractions of the matrix units' rate that a schedule reaches are estimates: from llvm-mca for
+// one wave, less what barriers cost. They only have to rank the variants.
+template <cdna::chip on>
+constexpr double step_clocks(int rows, int cols, double fraction) {
+  return 2.0 * rows * cols * 64 / (cdna::traits<on>::mfma_rate * fraction);
 }
 
 inline constexpr variant gfx950_variants[] = {
-    {schedule::ping_pong, 256, 256, 512, 128, step_clocks(256, 256, 4096, 0.75)},
-    {schedule::direct, 128, 128, 256, 64, step_clocks(128, 128, 4096, 0.55)},
-    {schedule::direct, 64, 64, 256, 64, step_clocks(64, 64, 4096, 0.30)},
-    {schedule::staged, 128, 128, 256, 64, step_clocks(128, 128, 4096, 0.35)},
-    {schedule::staged, 64, 64, 256, 64, step_clocks(64, 64, 4096, 0.20)},
+    {schedule::ping_pong, 256, 256, 512, 128, step_clocks<cdna::chip::gfx950>(256, 256, 0.75)},
+    {schedule::direct, 128, 128, 256, 64, step_clocks<cdna::chip::gfx950>(128, 128, 0.55)},
+    {schedule::direct, 64, 64, 256, 64, step_clocks<cdna::chip::gfx950>(64, 64, 0.30)},
+    {schedule::staged, 128, 128, 256, 64, step_clocks<cdna::chip::gfx950>(128, 128, 0.35)},
+    {schedule::staged, 64, 64, 256, 64, step_clocks<cdna::chip::gfx950>(64, 64, 0.20)},
 };
 inline constexpr variant gfx942_variants[] = {
-    {schedule::staged, 256, 256, 512, 64, step_clocks(256, 256, 2048, 0.65)},
-    {schedule::staged, 128, 128, 256, 64, step_clocks(128, 128, 2048, 0.50)},
-    {schedule::staged, 64, 64, 256, 64, step_clocks(64, 64, 2048, 0.30)},
+    {schedule::staged, 256, 256, 512, 64, step_clocks<cdna::chip::gfx942>(256, 256, 0.65)},
+    {schedule::staged, 128, 128, 256, 64, step_clocks<cdna::chip::gfx942>(128, 128, 0.50)},
+    {schedule::staged, 64, 64, 256, 64, step_clocks<cdna::chip::gfx942>(64, 64, 0.30)},
 };
 
 // ---- What a kernel can serve

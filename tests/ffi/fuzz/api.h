@@ -70,11 +70,13 @@ class workers {
 
 enum class scheduling { on_workers, at_once, fails };
 
-// What a call sees of the thread pool.
+// What a call sees of the thread pool, or of a GPU.
 struct context {
   int64_t threads;
   scheduling mode;
   workers* pool;
+  void* stream = nullptr;
+  int32_t device = 0;
 };
 
 inline context& of(XLA_FFI_ExecutionContext* ctx) { return *reinterpret_cast<context*>(ctx); }
@@ -108,7 +110,17 @@ inline XLA_FFI_Error* count_threads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
   return nullptr;
 }
 
-// A handler that called anything else would call null.
+inline XLA_FFI_Error* get_stream(XLA_FFI_Stream_Get_Args* args) {
+  args->stream = of(args->ctx).stream;
+  return nullptr;
+}
+
+inline XLA_FFI_Error* get_device(XLA_FFI_DeviceOrdinal_Get_Args* args) {
+  args->device_ordinal = of(args->ctx).device;
+  return nullptr;
+}
+
+// A handler that called anything else, such as for scratch, would call null.
 inline XLA_FFI_Api make_api() {
   XLA_FFI_Api api{};
   api.struct_size = XLA_FFI_Api_STRUCT_SIZE;
@@ -119,6 +131,8 @@ inline XLA_FFI_Api make_api() {
   api.XLA_FFI_Error_Destroy = destroy_error;
   api.XLA_FFI_ThreadPool_Schedule = schedule;
   api.XLA_FFI_ThreadPool_NumThreads = count_threads;
+  api.XLA_FFI_Stream_Get = get_stream;
+  api.XLA_FFI_DeviceOrdinal_Get = get_device;
   return api;
 }
 

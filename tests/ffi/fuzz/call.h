@@ -183,13 +183,14 @@ class frame {
     for (std::size_t i = 0; i < names_.size(); ++i) name_pointers_.push_back(&names_[i]);
   }
 
-  XLA_FFI_Error* run(XLA_FFI_Handler* handler, context& now) {
+  XLA_FFI_Error* run(XLA_FFI_Handler* handler, context& now,
+                     XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE) {
     static const XLA_FFI_Api api = make_api();
     XLA_FFI_CallFrame f{};
     f.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
     f.api = &api;
     f.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&now);
-    f.stage = XLA_FFI_ExecutionStage_EXECUTE;
+    f.stage = stage;
     f.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args_.size(), args_.types.data(),
               args_.pointers.data()};
     f.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets_.size(), rets_.types.data(),

@@ -1,5 +1,6 @@
 # Each target prepares .venv by itself, from nothing, and brings it up to date when the build's
-# sources changed. Python files need no rebuild: the package is installed in editable mode.
+# sources changed. Python files need no rebuild: the package is installed in editable mode. Of the
+# CPU's kernels it has those for this machine's instruction sets.
 #
 #   make demo            train the example Llama on this machine's CPU
 #   make test            C++ unit tests, then pytest
@@ -59,5 +60,6 @@ clean:
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: .venv/bin/python $(BUILD_SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' \
+	  --config-settings cmake.define.HK_HOST_ISAS=native
 	@touch $@

@@ -145,7 +145,8 @@ def _call_compiled(*operands: Array, kernel: Kernel, traced: Any) -> list[Array]
 
 def _call_evaluated(*operands: Array, kernel: Kernel, traced: Any) -> list[Array]:
     """Checks for NaN by itself: jit would, by evaluating the call anew, for ever."""
-    with jax.debug_nans(False), jax.debug_infs(False):
+    # Under disable_jit, jit would call this again.
+    with jax.debug_nans(False), jax.debug_infs(False), jax.disable_jit(False):
         results = _call_compiled(*operands, kernel=kernel, traced=traced)
     checks = ("nan", "jax_debug_nans", jnp.isnan), ("inf", "jax_debug_infs", jnp.isinf)
     for name, setting, is_bad in checks:

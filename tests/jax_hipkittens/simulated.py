@@ -95,6 +95,14 @@ def check_f32():
         np.testing.assert_array_equal(found, column @ np.ones((1, 2), np.float32))
 
 
+def check_denormals():
+    """Kept, whatever the threads of XLA that call do with them."""
+    for dtype, small in (("float16", 3e-5), ("float32", 1e-37)):
+        x, one = jnp.full((4, 4), small, dtype), jnp.eye(4, dtype=dtype)
+        found = hk.matmul(x, one, implementation="hk")
+        np.testing.assert_allclose(np.asarray(found), np.asarray(x), rtol=1e-3)
+
+
 def check_ops_without_kernels():
     x = jnp.ones((1, 4, 2, 8), jnp.bfloat16)
     chip = os.environ["JAX_HIPKITTENS_SIMULATE"]
@@ -166,6 +174,7 @@ CHECKS: dict[str, Any] = {
     },
     "runs repeat": check_runs_repeat,
     "f32": check_f32,
+    "denormals": check_denormals,
     "ops without kernels": check_ops_without_kernels,
     "failures": check_failures,
     "statistics": check_statistics,

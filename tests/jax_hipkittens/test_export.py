@@ -58,10 +58,21 @@ NO_KERNEL = {
 def test_a_platform_without_kernels_gets_xla_and_a_warning(platform, caplog):
     _dispatch._said.clear()
     found = set(CALLS.findall(exported(step, platform).mlir_module()))
-    assert found == (ALL_TARGETS if platform == "cpu" else set())
+    served = {"cpu": ALL_TARGETS, "rocm": {"jax_hipkittens_gemm"}, "cuda": set()}
+    assert found == served[platform]
     warnings = [record.getMessage() for record in caplog.records]
     for other, said in NO_KERNEL.items():
         assert any(said in each for each in warnings) == (platform == other)
+
+
+def test_sizes_left_open_go_to_xla_on_gpus(caplog):
+    _dispatch._said.clear()
+    open_size = export.symbolic_shape("m, 40")
+    program = export.export(
+        jax.jit(hk.matmul), platforms=["rocm"], disabled_checks=hk.EXPORT_CHECKS
+    )(jax.ShapeDtypeStruct(open_size, jnp.bfloat16), jnp.ones((40, 20), jnp.bfloat16))
+    assert not CALLS.findall(program.mlir_module())
+    assert "take sizes that are known when a program is made" in caplog.text
 
 
 @pytest.mark.parametrize("platform", ["cpu", "rocm", "cuda"])

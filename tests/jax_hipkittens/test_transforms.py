@@ -385,6 +385,21 @@ def test_debug_nans_sees_an_op_make_one():
 
 @pytest.mark.skipif(not hasattr(jax, "pmap"), reason="this JAX has no pmap")
 @pytest.mark.filterwarnings("ignore:.*pmap.*:DeprecationWarning")
+def test_without_jit():
+    x = jnp.ones((1, 4, 2, 8))
+    ops = {
+        "attention": lambda x: hk.attention(x, x, x),
+        "matmul": lambda x: hk.matmul(x, x.mT),
+        "rms_norm": hk.rms_norm,
+        "rotary": lambda x: hk.rotary(x, *hk.rotary_tables(4, 8)),
+    }
+    for op in ops.values():
+        expected = jax.grad(lambda x, op=op: op(x).sum())(x)
+        with jax.disable_jit():
+            found = jax.grad(lambda x, op=op: op(x).sum())(x)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_pmap():
     operands = mapped_operands(SHAPES[attention], (0, 0, 0), 1)
     value = jax.pmap(functools.partial(attention, name="hk"))(*operands)

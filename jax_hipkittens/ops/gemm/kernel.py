@@ -116,6 +116,8 @@ class Gemm(_stack.Kernel):
 
     def gpu_limit(self, operands: Sequence[Any]) -> str | None:
         a, b, _ = operands
+        if not all(isinstance(size, int) for x in (a, b) for size in x.shape):
+            return "kernels for GPUs take sizes that are known when a program is made"
         m, n, k = (math.prod(sizes) for sizes in self._sizes(operands))
         terms = k * (1 if _is_plain(a, b) else parts.count(a.dtype.name, b.dtype.name))
         rows = m if self.trans_a else terms, terms if self.trans_b else n

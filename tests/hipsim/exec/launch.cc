@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -104,6 +105,21 @@ std::string Report(const LaunchContext& context, const Workgroup& group, const F
   return text + ": " + fault.what();
 }
 
+// The default floating-point environment, in which denormals are kept: XLA's threads flush them.
+class DefaultArithmetic {
+ public:
+  DefaultArithmetic() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultArithmetic() { std::fesetenv(&before_); }
+  DefaultArithmetic(const DefaultArithmetic&) = delete;
+  DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
 // Runs the workgroups on some threads, each taking the next.
 class Launcher {
  public:
@@ -126,6 +142,7 @@ class Launcher {
 
  private:
   void Work() {
+    const DefaultArithmetic arithmetic;
     const auto& grid = context_.request->grid;
     Workgroup group(context_);
     for (uint64_t n = next_++; n < count_ && !stop_; n = next_++) {

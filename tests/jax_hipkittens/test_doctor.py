@@ -38,15 +38,37 @@ def test_an_older_jaxlib(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "isa, words", [("plain", "with plain (set by"), ("sse9", "sse9")]
+    "variable, value, words",
+    [
+        ("JAX_HIPKITTENS_HOST_ISA", "plain", "with plain (set by"),
+        ("JAX_HIPKITTENS_HOST_ISA", "sse9", "sse9"),
+        ("JAX_HIPKITTENS_SIMULATE", "gfx90a", "one of gfx950, gfx942, but received"),
+        ("JAX_HIPKITTENS_SIMULATE", "gfx950", "by JAX_HIPKITTENS_SIMULATE=gfx950"),
+    ],
 )
-def test_a_chosen_isa(isa, words):
+def test_chosen_by_a_variable(variable, value, words):
     done = subprocess.run(
         [sys.executable, "-m", "jax_hipkittens", "doctor"],
-        env={**doctor.os.environ, "JAX_HIPKITTENS_HOST_ISA": isa},
+        env={**doctor.os.environ, variable: value},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
+
+
+def test_a_simulated_device_that_fails():
+    done = subprocess.run(
+        [sys.executable, "-m", "jax_hipkittens", "doctor"],
+        env={
+            **doctor.os.environ,
+            "JAX_HIPKITTENS_SIMULATE": "gfx950",
+            "HIPSIM_DEVICES": "0",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ops fail: " in done.stdout and "hipErrorNoDevice" in done.stdout

@@ -1,14 +1,9 @@
 """The mutation test: which missing waits, barriers and nops the checks notice."""
 
-import ctypes
-
-import ml_dtypes
 import numpy as np
-import pytest
 
-from jax_hipkittens.bench import static
 from tests.hipsim.assemble import Kernel, assemble
-from tests.hipsim.device import Array, Module, call, launch, options
+from tests.hipsim.device import Array, Module, launch, options
 from tests.hipsim.mutation import mutate, noticed_share, removable, summary
 
 TILES = 3
@@ -102,101 +97,3 @@ def test_a_staged_kernel():
         ("idle", "s_waitcnt vmcnt(0)"),
     ], others
     assert noticed_share(removals) >= 0.95
-
-
-# ---- A product's kernel ----
-
-
-class GemmArguments(ctypes.Structure):
-    """hk::gemm_arguments of include/hk/kernels/gemm/device_arguments.h."""
-
-    _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("a", "b", "c", "z", "bias")),
-        *((name, ctypes.c_int64) for name in ("a_entry", "b_entry", "bias_entry")),
-        *((name, ctypes.c_int32) for name in ("m", "n", "k", "batch")),
-        *((name, ctypes.c_int32) for name in ("row_tiles", "col_tiles", "splits")),
-        *((name, ctypes.c_int32) for name in ("split_terms", "grid_width")),
-        *((name, ctypes.c_int32) for name in ("chunk_log2", "group")),
-        *((name, ctypes.c_int8) for name in ("act", "c_type", "bias_type")),
-        *((name, ctypes.c_int8) for name in ("vectors", "a_words", "b_words")),
-    ]
-
-
-FLOAT32 = 2
-
-
-def product_runner(function, m, n, k, tile, threads):
-    """Launches C = A B^T in bfloat16 with C in float32."""
-    rng = np.random.default_rng(0)
-    a, b = (
-        rng.standard_normal((rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n)
-    )
-    arrays = [Array.of(x.view(np.uint16)) for x in (a, b)]
-    row_tiles, col_tiles = -(-m // tile), -(-n // tile)
-
-    def run() -> np.ndarray:
-        c = Array((m, n), np.float32)
-        arguments = GemmArguments(
-            a=arrays[0].address,
-            b=arrays[1].address,
-            c=c.address,
-            m=m,
-            n=n,
-            k=k,
-            batch=1,
-            row_tiles=row_tiles,
-            col_tiles=col_tiles,
-            splits=1,
-            split_terms=k,
-            grid_width=row_tiles * col_tiles,
-            group=16,
-            c_type=FLOAT32,
-            bias_type=FLOAT32,
-            vectors=int(n % 8 == 0),
-            a_words=1,
-            b_words=1,
-        )
-        size = ctypes.c_size_t(ctypes.sizeof(arguments))
-        where = ctypes.addressof(arguments), ctypes.addressof(size)
-        extra = (ctypes.c_void_p * 5)(1, where[0], 2, where[1], 3)
-        grid = row_tiles * col_tiles, 1, 1
-        call(
-            "hipModuleLaunchKernel",
-            function,
-            *grid,
-            threads,
-            1,
-            1,
-            0,
-            None,
-            None,
-            extra,
-        )
-        return c.get()
-
-    return run, a.astype(np.float32) @ b.astype(np.float32).T
-
-
-@pytest.mark.parametrize(
-    "target, kernel, tile, threads",
-    [
-        ("gfx950", "gemm_pingpong_256x256_bf16_nt", 256, 512),
-        ("gfx942", "gemm_staged_64x64_bf16_nt", 64, 256),
-    ],
-)
-def test_a_products_kernel(target, kernel, tile, threads):
-    code_object = static.device_folder() / f"gemm.{target}.co"
-    if not code_object.exists():
-        pytest.skip(f"the package was built without {target}")
-    with options(arch=target):
-        function = Module(code_object.read_bytes()).function(kernel)
-        run, want = product_runner(function, tile - 8, tile + 8, 328, tile, threads)
-        np.testing.assert_allclose(run(), want, rtol=1e-4, atol=1e-3)
-        removals = mutate(function, run, seeds=1)
-        print("\n" + kernel + "\n" + summary(removals))
-        unexplained = [r for r in removals if r.outcome == "unexplained"]
-        assert noticed_share(removals) >= 0.95, unexplained
-        # Few of those that held up anything are covered by others.
-        noticed = sum(r.outcome == "noticed" for r in removals)
-        redundant = sum(r.outcome == "redundant" for r in removals)
-        assert redundant <= 0.15 * noticed

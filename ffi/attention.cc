@@ -261,67 +261,67 @@ ffi::Error attention_backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::A
   });
 }
 
+// What both directions have: query, key and value first, the other operands after what a direction
+// adds, and the attributes last.
+template <class Binding>
+auto with_inputs(Binding&& binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()   // query
+      .template Arg<ffi::AnyBuffer>()   // key
+      .template Arg<ffi::AnyBuffer>();  // value
+}
+template <class Binding>
+auto with_scores(Binding&& binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()   // q_lengths
+      .template Arg<ffi::AnyBuffer>()   // kv_lengths
+      .template Arg<ffi::AnyBuffer>()   // scale
+      .template Arg<ffi::AnyBuffer>()   // origin
+      .template Arg<ffi::AnyBuffer>()   // bias
+      .template Arg<ffi::AnyBuffer>()   // mask
+      .template Arg<ffi::AnyBuffer>()   // q_segments
+      .template Arg<ffi::AnyBuffer>()   // kv_segments
+      .template Arg<ffi::AnyBuffer>()   // q_positions
+      .template Arg<ffi::AnyBuffer>()   // kv_positions
+      .template Arg<ffi::AnyBuffer>()   // sinks
+      .template Arg<ffi::AnyBuffer>()   // slopes
+      .template Arg<ffi::AnyBuffer>();  // seed
+}
+template <class Binding>
+auto with_attributes(Binding&& binding) {
+  return std::move(binding)
+      .template Attr<int64_t>("causal")
+      .template Attr<int64_t>("window_left")
+      .template Attr<int64_t>("window_right")
+      .template Attr<int64_t>("layout")
+      .template Attr<float>("soft_cap")
+      .template Attr<float>("dropout_rate");
+}
+
+auto bind_forward() {
+  return with_attributes(with_scores(with_inputs(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()))
+                             .template Ret<ffi::AnyBuffer>()    // out
+                             .template Ret<ffi::AnyBuffer>());  // lse
+}
+
+auto bind_backward() {
+  auto inputs = with_inputs(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>())
+                    .template Arg<ffi::AnyBuffer>()   // out
+                    .template Arg<ffi::AnyBuffer>()   // lse
+                    .template Arg<ffi::AnyBuffer>()   // dout
+                    .template Arg<ffi::AnyBuffer>();  // dlse
+  return with_attributes(with_scores(std::move(inputs))
+                             .template Ret<ffi::AnyBuffer>()    // dq
+                             .template Ret<ffi::AnyBuffer>()    // dk
+                             .template Ret<ffi::AnyBuffer>()    // dv
+                             .template Ret<ffi::AnyBuffer>());  // dbias
+}
+
 }  // namespace
 }  // namespace jax_hipkittens
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_attention_forward, jax_hipkittens::attention_forward,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // query
-                                  .Arg<xla::ffi::AnyBuffer>()  // key
-                                  .Arg<xla::ffi::AnyBuffer>()  // value
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_lengths
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_lengths
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // origin
-                                  .Arg<xla::ffi::AnyBuffer>()  // bias
-                                  .Arg<xla::ffi::AnyBuffer>()  // mask
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_segments
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_segments
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_positions
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_positions
-                                  .Arg<xla::ffi::AnyBuffer>()  // sinks
-                                  .Arg<xla::ffi::AnyBuffer>()  // slopes
-                                  .Arg<xla::ffi::AnyBuffer>()  // seed
-                                  .Ret<xla::ffi::AnyBuffer>()  // out
-                                  .Ret<xla::ffi::AnyBuffer>()  // lse
-                                  .Attr<int64_t>("causal")
-                                  .Attr<int64_t>("window_left")
-                                  .Attr<int64_t>("window_right")
-                                  .Attr<int64_t>("layout")
-                                  .Attr<float>("soft_cap")
-                                  .Attr<float>("dropout_rate"));
+                              jax_hipkittens::bind_forward());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(jax_hipkittens_attention_backward, jax_hipkittens::attention_backward,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // query
-                                  .Arg<xla::ffi::AnyBuffer>()  // key
-                                  .Arg<xla::ffi::AnyBuffer>()  // value
-                                  .Arg<xla::ffi::AnyBuffer>()  // out
-                                  .Arg<xla::ffi::AnyBuffer>()  // lse
-                                  .Arg<xla::ffi::AnyBuffer>()  // dout
-                                  .Arg<xla::ffi::AnyBuffer>()  // dlse
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_lengths
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_lengths
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // origin
-                                  .Arg<xla::ffi::AnyBuffer>()  // bias
-                                  .Arg<xla::ffi::AnyBuffer>()  // mask
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_segments
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_segments
-                                  .Arg<xla::ffi::AnyBuffer>()  // q_positions
-                                  .Arg<xla::ffi::AnyBuffer>()  // kv_positions
-                                  .Arg<xla::ffi::AnyBuffer>()  // sinks
-                                  .Arg<xla::ffi::AnyBuffer>()  // slopes
-                                  .Arg<xla::ffi::AnyBuffer>()  // seed
-                                  .Ret<xla::ffi::AnyBuffer>()  // dq
-                                  .Ret<xla::ffi::AnyBuffer>()  // dk
-                                  .Ret<xla::ffi::AnyBuffer>()  // dv
-                                  .Ret<xla::ffi::AnyBuffer>()  // dbias
-                                  .Attr<int64_t>("causal")
-                                  .Attr<int64_t>("window_left")
-                                  .Attr<int64_t>("window_right")
-                                  .Attr<int64_t>("layout")
-                                  .Attr<float>("soft_cap")
-                                  .Attr<float>("dropout_rate"));
+                              jax_hipkittens::bind_backward());

@@ -10,7 +10,8 @@ set(HK_DEVICE_DIR ${PROJECT_BINARY_DIR}/device)
 
 foreach(target IN LISTS HK_TARGETS)
   if(NOT target MATCHES "^gfx(942|950)$")
-    message(FATAL_ERROR "HK_TARGETS: expected a list of gfx942 and gfx950, received ${HK_TARGETS}")
+    message(FATAL_ERROR "HK_TARGETS: expected a list of gfx942 and gfx950, received ${HK_TARGETS}; "
+                        "leave it out for both, or empty for none")
   endif()
 endforeach()
 

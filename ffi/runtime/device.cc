@@ -125,7 +125,7 @@ void device::launch(const std::string& family, const hk::device_launch& what, vo
   void* parameters[] = {const_cast<uint8_t*>(what.arguments)};
   const current_device guard(driver_, ordinal_);
   const int error = driver_.launch(kernel, what.grid[0], what.grid[1], what.grid[2], what.threads,
-                                   1, 1, what.local_bytes, stream, parameters, nullptr);
+                                   1, 1, 0, stream, parameters, nullptr);
   check_driver(driver_, error, driver_.launch.name,
                std::string("launching ") + what.kernel + " on " + name());
 }

@@ -114,7 +114,9 @@ def report() -> str:
         heading = f"{family} on {target}, by {facts['compiler']}"
         sections.append(f"{heading}\n{table(folder, family, target)}")
     if len(sections) == 1:
-        sections.append("This build has no kernels for GPUs (HK_BUILD_DEVICE=OFF).")
+        sections.append(
+            "This build has no kernels for GPUs: HK_TARGETS was empty or HK_BUILD_DEVICE off."
+        )
     return "\n\n".join(sections)
 
 

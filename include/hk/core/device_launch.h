@@ -8,10 +8,9 @@
 namespace hk {
 
 struct device_launch {
-  char kernel[48];       // name of the kernel in its code object
-  uint32_t grid[3];      // in workgroups
-  uint32_t threads;      // of a workgroup, all in x
-  uint32_t local_bytes;  // dynamic LDS; kernels state theirs in the code object, so this is 0
+  char kernel[48];   // name of the kernel in its code object
+  uint32_t grid[3];  // in workgroups
+  uint32_t threads;  // of a workgroup, all in x
   uint32_t argument_bytes;
   alignas(8) uint8_t arguments[160];  // the kernel's one parameter, a struct by value
 

@@ -180,20 +180,18 @@ class Gemm(_stack.Kernel):
         """
         if a.dtype != b.dtype:
             a, b = a.astype(jnp.float32), b.astype(jnp.float32)
-        batch = max(a.shape[0], b.shape[0], 1 if bias is None else bias.shape[0])
-        if max(a.shape[0], b.shape[0]) < batch:  # A bias for each of the batch alone.
-            a = jnp.broadcast_to(a, (batch, *a.shape[1:]))
         shared_b = b.shape[0] == 1 and (bias is None or bias.shape[0] == 1)
         fits = not self.on_gpu or a.shape[0] * a.shape[1] <= _GPU_SIZE
         if a.shape[0] > 1 and shared_b and not self.trans_a and fits:
             a = a.reshape(1, a.shape[0] * a.shape[1], a.shape[2])
         m = a.shape[2] if self.trans_a else a.shape[1]
         n = b.shape[1] if self.trans_b else b.shape[2]
+        batch = max(x.shape[0] for x in (a, b, bias) if x is not None)
         if bias is not None and bias.shape[0] == 1:
             bias = bias[0]
-        result = _ffi.result(a, (max(a.shape[0], b.shape[0]), m, n), self.dtype)
+        result = _ffi.result(a, (batch, m, n), self.dtype)
         results = [result] * (2 if self.with_z else 1)
-        workspace = [self._workspace(a, b, m, n)] if self.on_gpu else []
+        workspace = [self._workspace(a, b, batch, m, n)] if self.on_gpu else []
         found = _ffi.call(
             "gemm",
             results + workspace,
@@ -204,10 +202,10 @@ class Gemm(_stack.Kernel):
         )
         return found[: len(results)]
 
-    def _workspace(self, a: jax.Array, b: jax.Array, m: int, n: int) -> Any:
+    def _workspace(self, a: jax.Array, b: jax.Array, batch: int, m: int, n: int) -> Any:
         """The type of a GPU's workspace; never empty, as XLA skips calls with those."""
         size = _ffi.require().gemm_workspace(
-            batch=max(a.shape[0], b.shape[0]),
+            batch=batch,
             m=m,
             n=n,
             k=a.shape[1] if self.trans_a else a.shape[2],

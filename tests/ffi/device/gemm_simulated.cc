@@ -147,7 +147,7 @@ class device_under_test {
     void* extra[] = {reinterpret_cast<void*>(1), const_cast<uint8_t*>(what.arguments),
                      reinterpret_cast<void*>(2), &bytes, reinterpret_cast<void*>(3)};
     require(hipModuleLaunchKernel(function, what.grid[0], what.grid[1], what.grid[2], what.threads,
-                                  1, 1, what.local_bytes, nullptr, nullptr, extra),
+                                  1, 1, 0, nullptr, nullptr, extra),
             what.kernel);
     require(hipDeviceSynchronize(), what.kernel);
     conflicts_ += count_conflicts();

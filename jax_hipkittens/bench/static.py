@@ -115,7 +115,8 @@ def report() -> str:
         sections.append(f"{heading}\n{table(folder, family, target)}")
     if len(sections) == 1:
         sections.append(
-            "This build has no kernels for GPUs: HK_TARGETS was empty or HK_BUILD_DEVICE off."
+            "This build has no kernels for GPUs: "
+            "HK_TARGETS was empty or HK_BUILD_DEVICE off."
         )
     return "\n\n".join(sections)
 

@@ -1,6 +1,6 @@
 """Prints how long bfloat16 products take on the simulated device, all checks on.
 
-python tests/hipsim/speed.py [size ...]
+python -m tests.hipsim.speed [size ...]
 """
 
 import json
